@@ -1,0 +1,29 @@
+// The identity of a fiber: unique in the process, never reused, totally ordered, printable. A default one is nobody's.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <ostream>
+
+namespace coir {
+
+class fiber_id {
+ public:
+  constexpr fiber_id() noexcept = default;
+  constexpr explicit fiber_id(std::uint64_t number) noexcept : number_(number) {}
+
+  constexpr std::uint64_t number() const noexcept { return number_; }
+  friend constexpr auto operator<=>(fiber_id, fiber_id) noexcept = default;
+  friend std::ostream& operator<<(std::ostream& out, fiber_id id) { return out << id.number_; }
+
+ private:
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace coir
+
+template <>
+struct std::hash<coir::fiber_id> {
+  std::size_t operator()(coir::fiber_id id) const noexcept { return std::hash<std::uint64_t>{}(id.number()); }
+};

@@ -1,0 +1,233 @@
+// The one parking protocol: everything in coir that blocks goes through this header, and it is the only door from the
+// layers above into the scheduler. Not for users: the spellings here may change.
+//
+// A *waiter* is who sleeps (a fiber or a plain OS thread); a *wait_node* is where it is queued, and lives on the
+// sleeper's stack. A sleeper may have many nodes queued (select); exactly one claim ends its wait.
+//
+// The claim word of a waiter: generation << 8 | state. The generation changes with each wait, so that a claim which
+// comes too late (a timer, a canceller) can never hit the next wait.
+//
+//   state            who moves it there                              who may move it on
+//   idle             the sleeper, at first                           the sleeper
+//   parking          the sleeper: begin_wait()                       the sleeper alone (after it has switched away)
+//   waiting          whoever runs after the switch, just before      any claimer, once:
+//                    it releases the primitive's lock
+//   fired            a claimer that holds the primitive's lock       the sleeper
+//   timed_out        the timer                                       the sleeper
+//   cancelled        a canceller                                     the sleeper
+//
+// Invariants:
+//  1. A node is linked and unlinked only under its queue's lock, and is unlinked before the sleeper returns to its
+//     caller: the popper unlinks the node that it pops (claimed or not), the sleeper all others.
+//  2. The lock (or all locks) of the primitive is held from before the first node is linked until the sleeper's context
+//     is saved and its word says waiting. So a claimer under the lock never meets `parking`, and a fiber is never
+//     resumed while it is still switching out.
+//  3. Claimers without the lock (timer, canceller, stop callback) wait out `parking`; it lasts for one switch.
+//  4. Exactly one claimer wins; it alone makes the sleeper runnable, with unpark(), as its last touch of the waiter. So
+//     a grant is never lost: who was claimed as fired has got it, whatever comes later.
+//  5. A cancellation is seen either by begin_wait() or by a canceller that finds the word parking or waiting: the
+//     sleeper stores the word and then loads the cancel flag, the canceller stores the flag and then loads the word,
+//     with a light fence on the sleeper's side and a heavy one (membarrier) on the canceller's.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+
+#include <coir/spin_lock.hpp>
+
+namespace coir::detail {
+
+class waiter;
+
+// ---- deadlines: nanoseconds of the runtime's monotonic clock -------------------------------------------------------
+
+using deadline = std::int64_t;
+inline constexpr deadline no_deadline = std::numeric_limits<deadline>::max();
+
+/// The monotonic clock of the calling fiber's runtime (CLOCK_MONOTONIC outside one), in nanoseconds.
+deadline now() noexcept;
+
+/// d as nanoseconds, clamped to the range of std::int64_t instead of overflowing; a fraction is rounded up, so that
+/// nothing fires early.
+template <class Rep, class Period>
+constexpr std::int64_t clamped_nanoseconds(std::chrono::duration<Rep, Period> d) {
+  using namespace std::chrono;
+  using wide = duration<long double, std::nano>;
+  if constexpr (std::chrono::treat_as_floating_point_v<Rep>) {
+    if (!(d == d)) return 0;  // NaN: no time at all
+  }
+  const wide w = duration_cast<wide>(d);
+  if (w >= wide{9.2e18L}) return std::numeric_limits<std::int64_t>::max();
+  if (w <= wide{-9.2e18L}) return std::numeric_limits<std::int64_t>::min();
+  return ceil<nanoseconds>(d).count();
+}
+
+/// now() + d, saturating.
+template <class Rep, class Period>
+deadline deadline_after(std::chrono::duration<Rep, Period> d) {
+  const std::int64_t ns = clamped_nanoseconds(d);
+  if (ns <= 0) return 0;
+  const deadline t = now();
+  // A wait that long is still a timer (it counts for deadlock detection), so it stays below no_deadline.
+  return ns >= no_deadline - 1 - t ? no_deadline - 1 : t + ns;
+}
+
+/// The deadline at a point of any clock; a clock other than steady_clock is read once, now.
+template <class Clock, class Duration>
+deadline deadline_at(std::chrono::time_point<Clock, Duration> t) {
+  if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
+    const std::int64_t ns = clamped_nanoseconds(t.time_since_epoch());
+    return ns >= no_deadline ? no_deadline - 1 : ns < 0 ? 0 : ns;
+  } else {
+    using long_time = std::chrono::duration<long double, std::nano>;
+    const long_time left = std::chrono::duration_cast<long_time>(t.time_since_epoch()) -
+                           std::chrono::duration_cast<long_time>(Clock::now().time_since_epoch());
+    return deadline_after(left);
+  }
+}
+
+// ---- who sleeps, and where it is queued ----------------------------------------------------------------------------
+
+struct wait_node {
+  wait_node* next = nullptr;
+  wait_node* previous = nullptr;
+  waiter* who = nullptr;
+  void* slot = nullptr;     ///< where the claimer finds, or leaves, the value
+  std::uint32_t index = 0;  ///< which case of a select
+  bool queued = false;      ///< guarded by the queue's lock
+  bool ok = false;          ///< set by the claimer: done (true), or woken by a close (false)
+};
+
+class waiter {
+ public:
+  enum state : std::uint64_t { idle, parking, waiting, fired, timed_out, cancelled };
+  enum class kind : std::uint8_t { fiber, thread };
+  static constexpr std::uint64_t state_mask = 0xff;
+
+  explicit waiter(kind k) noexcept : kind_(k) {}
+  waiter(const waiter&) = delete;
+  waiter& operator=(const waiter&) = delete;
+
+  /// The waker's first step, under the lock of the queue that `node` was popped from. True for exactly one claimer of a
+  /// wait; that one must fill in the node and call unpark().
+  [[gnu::always_inline]] inline bool claim(wait_node& node) noexcept {
+    std::uint64_t seen = word_.load(std::memory_order_relaxed);
+    // acq_rel: acquire pairs with the release store of `waiting` (the sleeper's context and nodes are complete);
+    // release pairs with whoever loses the claim and with the sleeper.
+    if ((seen & state_mask) != waiting ||
+        !word_.compare_exchange_strong(seen, (seen & ~state_mask) | fired, std::memory_order_acq_rel,
+                                       std::memory_order_relaxed))
+      return false;
+    fired_node_ = &node;
+    return true;
+  }
+
+  /// For claimers that hold no lock: waits out `parking`, then claims the wait that began with `word` (what
+  /// begin_wait() left) for `as` (timed_out, cancelled, or fired with the given node). False if that wait is over.
+  bool claim_from_outside(std::uint64_t word, state as, wait_node* node = nullptr) noexcept;
+
+  /// The node that ended the last wait, if it was fired.
+  wait_node* fired_node() const noexcept { return fired_node_; }
+
+  std::uint64_t word() const noexcept { return word_.load(std::memory_order_relaxed); }
+
+ private:
+  friend struct waiter_access;
+
+  std::atomic<std::uint64_t> word_{idle};
+  wait_node* fired_node_ = nullptr;
+  kind kind_;
+};
+
+/// First come, first served; every member under the owner's lock. Removal from the middle is O(1).
+class wait_queue {
+ public:
+  bool empty() const noexcept { return head_.load(std::memory_order_relaxed) == nullptr; }
+
+  void push_back(wait_node& n) noexcept {
+    n.next = nullptr;
+    n.previous = tail_;
+    n.queued = true;
+    if (tail_ != nullptr)
+      tail_->next = &n;
+    else
+      head_.store(&n, std::memory_order_relaxed);
+    tail_ = &n;
+  }
+
+  void remove(wait_node& n) noexcept {
+    if (!n.queued) return;
+    n.queued = false;
+    if (n.previous != nullptr)
+      n.previous->next = n.next;
+    else
+      head_.store(n.next, std::memory_order_relaxed);
+    if (n.next != nullptr)
+      n.next->previous = n.previous;
+    else
+      tail_ = n.previous;
+  }
+
+  wait_node* front() const noexcept { return head_.load(std::memory_order_relaxed); }
+
+  /// Pops nodes until one can be claimed; those already claimed by somebody else are skipped. Null: nobody waits.
+  [[gnu::always_inline]] inline wait_node* claim_front() noexcept {
+    while (wait_node* n = head_.load(std::memory_order_relaxed)) {
+      remove(*n);
+      if (n->who->claim(*n)) return n;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::atomic<wait_node*> head_{nullptr};  // atomic so that empty() may be asked, as a hint, without the lock
+  wait_node* tail_ = nullptr;
+};
+
+// ---- sleeping and waking -------------------------------------------------------------------------------------------
+
+/// How a wait ended.
+enum class wake : std::uint8_t { fired, timed_out, cancelled };
+
+/// What a sleeper waits on, for reports: {"chan receive", &channel}. `what` has static storage.
+struct wait_reason {
+  const char* what;
+  const void* on = nullptr;
+};
+
+/// The calling fiber's waiter, or the calling OS thread's. Valid until the fiber or thread ends.
+waiter& this_waiter() noexcept;
+
+/// The sleeper's first step, before its nodes are linked: the word becomes `parking`. False if the fiber is cancelled
+/// (and not inside an uncancellable section): then nothing has begun; release the lock and throw_cancelled().
+/// After true the caller must park(), or take it back with abandon_wait().
+[[nodiscard]] bool begin_wait(waiter& self) noexcept;
+
+/// Takes begin_wait() back. Only while the lock that guards the linked nodes is still held, nodes unlinked.
+void abandon_wait(waiter& self) noexcept;
+
+/// Sleeps until claimed. `lock` is released once the sleeper can be resumed; it is not held on return. After timed_out
+/// or cancelled the caller takes the lock and removes its nodes.
+wake park(waiter& self, spin_lock& lock, wait_reason why, deadline until = no_deadline) noexcept;
+
+/// The same for several locks: `release(arg)` unlocks them. As soon as one is unlocked the sleeper may run on another
+/// thread; so whatever `release` still reads must be kept alive by a lock that it still holds.
+wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason why, deadline until = no_deadline) noexcept;
+
+/// The claim winner's last step: makes the sleeper runnable. Call it after the lock is released.
+void unpark(waiter& who) noexcept;
+
+[[noreturn]] void throw_cancelled();
+
+/// Blocks forever (nil channels, empty select): until cancelled, then throws `cancelled`.
+[[noreturn]] void park_forever(wait_reason why);
+
+/// Sleeps until the deadline. Throws `cancelled`.
+void sleep_until_deadline(deadline until);
+
+/// A pseudo-random 64-bit number from the current processor's source (a thread's own outside a runtime).
+std::uint64_t random_bits() noexcept;
+
+}  // namespace coir::detail

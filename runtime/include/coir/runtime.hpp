@@ -1,0 +1,185 @@
+// Starting fibers. A program calls run() from main; what it passes becomes the first fiber, which starts others:
+//
+//   int main() {
+//     coir::run([] {
+//       coir::task<int> answer = coir::spawn([] { return 42; });
+//       coir::go([] { std::puts("beside it"); });
+//       std::printf("%d\n", answer.get());
+//     });
+//   }
+//
+// Semantics: the Go specification's "go statement" and scheduler, with joinable tasks and exceptions as in std.
+// Happens-before: go() and spawn() happen before the fiber's function starts.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <coir/error.hpp>
+#include <coir/fiber_id.hpp>
+#include <coir/sleep.hpp>
+#include <coir/source_location.hpp>
+#include <coir/start_record.hpp>
+#include <coir/task.hpp>
+#include <coir/this_fiber.hpp>
+
+namespace coir {
+
+enum class on_main_return {
+  drain,   ///< run() waits until every fiber has ended
+  cancel,  ///< run() cancels the others and waits for them to unwind
+};
+
+struct options {
+  /// How many fibers run at once. 0: the environment variable COIR_PROCS, else the CPUs that this process may use
+  /// (affinity mask and cgroup quota). At most 1024.
+  unsigned processors = 0;
+
+  /// Address space of a fiber's stack, in bytes, the guard included; rounded up to whole pages; 16 KiB to 1 GiB. Memory
+  /// is used as far as it was touched.
+  std::size_t stack_size = 256 * 1024;
+
+  /// How long a fiber may compute, or block its thread, while others wait for its processor.
+  std::chrono::nanoseconds time_slice = std::chrono::milliseconds(10);
+
+  /// Concerns the free function run() alone.
+  on_main_return when_main_returns = on_main_return::drain;
+};
+
+class runtime;
+
+namespace detail {
+
+/// Where a plain thread waits for a fiber to end.
+class main_fiber {
+ public:
+  void signal() noexcept;
+  void wait() noexcept;
+
+ private:
+  std::atomic<std::uint32_t> done_{0};
+};
+
+void check_run_outside();
+void wait_quietly(runtime& rt) noexcept;
+
+}  // namespace detail
+
+/// A scheduler with explicit lifetime. Its fibers share processors, deadlock detection and options; channels and other
+/// primitives work between the fibers of different runtimes and with plain threads.
+/// Thread safety: every member may be called from any thread; the destructor from any thread but its own fibers.
+class runtime {
+ public:
+  /// Throws std::invalid_argument (options out of range, a malformed COIR_PROCS), std::system_error (no thread, no memory).
+  explicit runtime(options o = {});
+
+  /// Waits as wait() does; a deadlock is then written to stderr, since a destructor cannot throw.
+  ~runtime();
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
+
+  /// As coir::go and coir::spawn, from anywhere. Throws std::bad_alloc.
+  template <class F>
+  void go(F&& f, source_location at = source_location::current()) {
+    detail::go_in(*scheduler_, std::forward<F>(f), at);
+  }
+  template <class F>
+  [[nodiscard]] auto spawn(F&& f, source_location at = source_location::current()) {
+    return spawn_in(*scheduler_, std::forward<F>(f), at);
+  }
+
+  /// Runs f as a fiber; blocks the calling thread until it has returned; returns its result or rethrows its exception.
+  /// Other fibers go on. Throws std::logic_error when called by a fiber, `deadlock` if f was unwound by one.
+  template <class F>
+  auto run(F&& f, source_location at = source_location::current()) -> std::invoke_result_t<F&> {
+    using result = std::invoke_result_t<F&>;
+    check_outside();
+    struct frame {
+      F& f;
+      detail::result_slot<result> slot;
+      std::exception_ptr error;
+      detail::main_fiber done;
+    } main{f, {}, nullptr, {}};
+    auto body = [&main] {
+      try {
+        main.slot.fill(main.f);
+      } catch (...) {
+        main.error = std::current_exception();
+      }
+      main.done.signal();
+    };
+    go(body, at);
+    wait_for_main(main.done);
+    if (main.error) rethrow_from_main(std::move(main.error));
+    return main.slot.take();
+  }
+
+  /// Blocks until no fiber is left. Throws `deadlock` (once for each) after the blocked fibers have unwound, and
+  /// std::logic_error when called by a fiber.
+  void wait();
+
+  /// Cancels every fiber, now and to come.
+  void cancel();
+
+  unsigned processors() const noexcept;
+
+  /// The calling fiber's runtime. Throws not_in_runtime outside a fiber.
+  static runtime& current();
+
+ private:
+  void check_outside() const;
+  void wait_for_main(detail::main_fiber& done);
+  [[noreturn]] void rethrow_from_main(std::exception_ptr error);
+
+  std::unique_ptr<detail::scheduler, void (*)(detail::scheduler*)> scheduler_;
+};
+
+/// Starts a fiber in the current fiber's runtime; fire and forget. An exception that leaves f ends the process with a
+/// report (but for `cancelled`, a silent end). Never blocks. Throws not_in_runtime, std::bad_alloc.
+template <class F>
+void go(F&& f, source_location at = source_location::current()) {
+  detail::go_in(detail::current_scheduler("coir::go"), std::forward<F>(f), at);
+}
+
+/// Starts a joinable fiber. Never blocks. Throws not_in_runtime, std::bad_alloc.
+template <class F>
+[[nodiscard]] auto spawn(F&& f, source_location at = source_location::current()) {
+  return spawn_in(detail::current_scheduler("coir::spawn"), std::forward<F>(f), at);
+}
+
+/// Runs main_function as the first fiber of a new runtime, and blocks the calling thread until it and, as the options say,
+/// the others have ended. Returns its result or rethrows its exception (then the others are cancelled first).
+/// Throws `deadlock`, std::logic_error (inside a fiber), and what runtime's constructor throws.
+template <class F>
+auto run(const options& o, F&& main_function, source_location at = source_location::current()) -> std::invoke_result_t<F&> {
+  using result = std::invoke_result_t<F&>;
+  detail::check_run_outside();
+  runtime rt{o};
+  detail::result_slot<result> slot;
+  try {
+    slot.fill([&]() -> result { return rt.run(main_function, at); });
+  } catch (const deadlock&) {
+    rt.wait();  // throws it, once the others have unwound
+    throw;
+  } catch (...) {
+    rt.cancel();
+    detail::wait_quietly(rt);
+    throw;
+  }
+  if (o.when_main_returns == on_main_return::cancel) rt.cancel();
+  rt.wait();
+  return slot.take();
+}
+
+template <class F>
+auto run(F&& main_function, source_location at = source_location::current()) -> std::invoke_result_t<F&>
+  requires std::is_invocable_v<F&>
+{
+  return run(options{}, std::forward<F>(main_function), at);
+}
+
+}  // namespace coir

@@ -1,0 +1,26 @@
+// Where a fiber was spawned. std::source_location is missing with Clang 14 over libstdc++ 12, so this is the same idea
+// on the compiler's builtins: as a default argument, current() names the caller.
+#pragma once
+
+#include <cstdint>
+
+namespace coir {
+
+class source_location {
+ public:
+  constexpr source_location() = default;
+  constexpr source_location(const char* file, std::uint32_t line) : file_(file), line_(line) {}
+
+  static constexpr source_location current(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE()) {
+    return {file, line};
+  }
+
+  constexpr const char* file_name() const noexcept { return file_; }
+  constexpr std::uint32_t line() const noexcept { return line_; }
+
+ private:
+  const char* file_ = "?";
+  std::uint32_t line_ = 0;
+};
+
+}  // namespace coir

@@ -1,0 +1,46 @@
+// A one-byte lock for sections of a few dozen instructions. Locking costs one atomic exchange, unlocking a plain store,
+// which is why it has no queue of sleepers: a contender spins, and after a while gives its time slice away, so that a
+// holder the operating system has descheduled can go on. Must never be held while user code runs, and never across a
+// switch of fibers, but for the park protocol, which unlocks it as the first act after the switch.
+// Used by layers that ThreadSanitizer instruments and by those it does not: hence always_inline.
+#pragma once
+
+#include <atomic>
+
+namespace coir::detail {
+
+/// Waits a little longer each time: pause instructions, then sched_yield, then short sleeps.
+class backoff {
+ public:
+  void operator()() noexcept;
+
+ private:
+  unsigned rounds_ = 0;
+};
+
+class spin_lock {
+ public:
+  [[gnu::always_inline]] inline bool try_lock() noexcept {
+    return !held_.load(std::memory_order_relaxed) && !held_.exchange(true, std::memory_order_acquire);
+  }
+
+  [[gnu::always_inline]] inline void lock() noexcept {
+    // acquire: pairs with the release in unlock(), so that the section sees what earlier sections did.
+    if (held_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      lock_contended();
+  }
+
+  [[gnu::always_inline]] inline void unlock() noexcept { held_.store(false, std::memory_order_release); }
+
+ private:
+  [[gnu::always_inline]] inline void lock_contended() noexcept {
+    backoff wait;
+    do {
+      while (held_.load(std::memory_order_relaxed)) wait();
+    } while (held_.exchange(true, std::memory_order_acquire));
+  }
+
+  std::atomic<bool> held_{false};
+};
+
+}  // namespace coir::detail

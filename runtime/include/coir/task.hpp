@@ -1,0 +1,263 @@
+// task<R>: the handle of a joinable fiber, as std::jthread is of a thread and std::future of its result.
+//
+//   coir::task<int> t = coir::spawn([] { return 42; });
+//   int v = t.get();
+//
+// Thread safety: distinct tasks are independent; one task object is used by one fiber or thread at a time, but for
+// request_stop(), ready(), status() and id(), which may be called beside anything but the destruction or a move.
+// Happens-before: the end of the fiber's function happens before get(), wait() (and a true wait_for, wait_until, ready)
+// return.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include <coir/error.hpp>
+#include <coir/fiber_id.hpp>
+#include <coir/park.hpp>
+#include <coir/source_location.hpp>
+#include <coir/start_record.hpp>
+
+namespace coir {
+
+/// queued: runnable and waiting for a processor, started or not; running; blocked: parked in a blocking call, queued
+/// where it waits; finished.
+enum class task_status { queued, running, blocked, finished };
+
+namespace detail {
+
+struct fiber;
+
+/// The state shared by a task handle and its fiber. Whoever of the two is last frees it; `lock_` decides.
+class task_state : public start_record {
+ public:
+  task_state(entry f, source_location where) noexcept;
+
+  // The handle's side.
+  wake join(deadline until);  // throws cancelled
+  void join_uncancellable() noexcept;
+  bool finished() noexcept;
+  task_status status() noexcept;
+  void request_stop();
+  bool detach() noexcept;  // true: the fiber has ended, the caller owns the state
+  fiber_id id() const noexcept { return id_; }
+
+  std::exception_ptr error;
+
+ protected:
+  // The fiber's side. finish() returns true if the task was detached: the caller then owns the state.
+  void begin() noexcept;
+  [[nodiscard]] bool finish() noexcept;
+
+ private:
+  wake wait(deadline until, bool may_cancel);
+
+  spin_lock lock_;  // in the lock order: before the run queues, after everything else; guards what follows
+  bool finished_ = false;
+  bool detached_ = false;
+  std::atomic<bool> stop_requested_{false};
+  std::atomic<fiber*> running_{nullptr};  // written by the fiber; it stays valid while lock_ is held
+  wait_queue joiners_;
+  fiber_id id_;
+};
+
+/// Where a function's result is kept: nothing for void, a pointer for a reference.
+template <class R>
+class result_slot {
+ public:
+  template <class F>
+  void fill(F&& f) {
+    value_.emplace(std::forward<F>(f)());
+  }
+  R take() { return std::move(*value_); }
+
+ private:
+  std::optional<R> value_;
+};
+
+template <class R>
+class result_slot<R&> {
+ public:
+  template <class F>
+  void fill(F&& f) {
+    value_ = &std::forward<F>(f)();
+  }
+  R& take() { return *value_; }
+
+ private:
+  R* value_ = nullptr;
+};
+
+template <>
+class result_slot<void> {
+ public:
+  template <class F>
+  void fill(F&& f) {
+    std::forward<F>(f)();
+  }
+  void take() {}
+};
+
+template <class R>
+struct task_result : task_state {
+  task_result(entry f, void (*d)(task_result*) noexcept, source_location where) noexcept
+      : task_state(f, where), destroy(d) {}
+
+  result_slot<R> result;
+  void (*destroy)(task_result*) noexcept;
+};
+
+template <class R, class F>
+struct task_record final : task_result<R> {
+  template <class G>
+  task_record(G&& g, source_location where)
+      : task_result<R>(&task_record::enter, &task_record::destroy_this, where), closure(std::in_place, std::forward<G>(g)) {}
+
+  static void enter(start_record* r) {
+    auto* self = static_cast<task_record*>(r);
+    self->begin();
+    try {
+      self->result.fill(std::move(*self->closure));
+      self->closure.reset();
+    } catch (...) {
+      self->error = std::current_exception();
+      self->closure.reset();
+    }
+    if (self->finish()) {  // detached: it ends as a `go` fiber does
+      const std::exception_ptr error = std::move(self->error);
+      destroy_record(self);
+      if (error) std::rethrow_exception(error);
+    }
+  }
+
+  static void destroy_this(task_result<R>* r) noexcept { destroy_record(static_cast<task_record*>(r)); }
+
+  std::optional<F> closure;
+};
+
+[[noreturn]] void throw_empty_task();
+[[noreturn]] void terminate_detached(task_state& state) noexcept;  // report, then std::terminate
+
+}  // namespace detail
+
+template <class R>
+class [[nodiscard]] task {
+ public:
+  using result_type = R;
+
+  /// An empty task, that stands for no fiber.
+  task() noexcept = default;
+  task(task&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  task& operator=(task&& other) noexcept {
+    if (this != &other) {
+      stop_and_join();
+      state_ = std::exchange(other.state_, nullptr);
+    }
+    return *this;
+  }
+
+  /// Like std::jthread: unless joined or detached, requests stop and joins; what the fiber threw, if anything, is then
+  /// dropped. Blocks, even in a cancelled fiber.
+  ~task() { stop_and_join(); }
+
+  /// Whether this stands for a fiber: neither empty, nor detached, nor taken by get().
+  bool valid() const noexcept { return state_ != nullptr; }
+  explicit operator bool() const noexcept { return valid(); }
+
+  /// Joins; returns the function's result or rethrows what it threw. Leaves the task empty. Blocks.
+  /// Throws std::logic_error on an empty task, `cancelled` if the calling fiber is (the task then is as before).
+  R get() {
+    check();
+    state_->join(detail::no_deadline);
+    struct release {
+      detail::task_result<R>* state;
+      ~release() { state->destroy(state); }
+    } done{std::exchange(state_, nullptr)};
+    if (done.state->error) std::rethrow_exception(std::move(done.state->error));
+    return done.state->result.take();
+  }
+
+  /// Blocks until the fiber has ended. Throws std::logic_error on an empty task, `cancelled`.
+  void wait() const {
+    check();
+    state_->join(detail::no_deadline);
+  }
+
+  /// Blocks until the fiber has ended (true) or the time is over (false). Throws as wait().
+  template <class Rep, class Period>
+  bool wait_for(std::chrono::duration<Rep, Period> d) const {
+    check();
+    return state_->join(detail::deadline_after(d)) == detail::wake::fired;
+  }
+  template <class Clock, class Duration>
+  bool wait_until(std::chrono::time_point<Clock, Duration> t) const {
+    check();
+    return state_->join(detail::deadline_at(t)) == detail::wake::fired;
+  }
+
+  /// Whether get() would return without blocking. Throws std::logic_error on an empty task.
+  bool ready() const {
+    check();
+    return state_->finished();
+  }
+
+  task_status status() const {
+    check();
+    return state_->status();
+  }
+
+  /// Asks the fiber to end: its stop_token is signalled, and its blocking calls throw `cancelled`, from the one that it is
+  /// blocked in on. Does not wait. Nothing on a finished task; std::logic_error on an empty one.
+  void request_stop() const {
+    check();
+    state_->request_stop();
+  }
+
+  /// Lets the fiber run on by itself, as if started with go(): an exception that leaves it ends the process, at once if
+  /// it has failed already. Leaves the task empty. Throws std::logic_error on an empty task.
+  void detach() {
+    check();
+    auto* state = std::exchange(state_, nullptr);
+    if (!state->detach()) return;
+    if (state->error) detail::terminate_detached(*state);
+    state->destroy(state);
+  }
+
+  fiber_id id() const noexcept { return state_ != nullptr ? state_->id() : fiber_id{}; }
+
+ private:
+  template <class F>
+  friend auto spawn_in(detail::scheduler& where, F&& f, source_location at);
+
+  explicit task(detail::task_result<R>* state) noexcept : state_(state) {}
+
+  void check() const {
+    if (state_ == nullptr) detail::throw_empty_task();
+  }
+
+  void stop_and_join() noexcept {
+    if (state_ == nullptr) return;
+    if (!state_->finished()) state_->request_stop();
+    state_->join_uncancellable();
+    state_->destroy(std::exchange(state_, nullptr));
+  }
+
+  detail::task_result<R>* state_ = nullptr;
+};
+
+template <class F>
+auto spawn_in(detail::scheduler& where, F&& f, source_location at) {
+  using closure = std::decay_t<F>;
+  static_assert(std::is_invocable_v<closure>, "coir: a fiber's function takes no arguments (capture instead)");
+  using result = std::invoke_result_t<closure>;
+  auto* record = detail::make_record<detail::task_record<result, closure>>(std::forward<F>(f), at);
+  task<result> handle{record};
+  detail::start(where, record);
+  return handle;
+}
+
+}  // namespace coir
