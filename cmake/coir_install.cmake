@@ -1,0 +1,38 @@
+# Installation: headers, libraries, find_package(coir) and pkg-config coir.
+include(CMakePackageConfigHelpers)
+
+set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/coir")
+install(
+  TARGETS coir coir_runtime coir_channel coir_sync
+  EXPORT coir_targets
+  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT coir_targets NAMESPACE coir:: FILE coir_targets.cmake DESTINATION "${config_dir}")
+
+configure_package_config_file(cmake/coir-config.cmake.in "${PROJECT_BINARY_DIR}/coir-config.cmake"
+                              INSTALL_DESTINATION "${config_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/coir-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/coir-config.cmake" "${PROJECT_BINARY_DIR}/coir-config-version.cmake"
+        DESTINATION "${config_dir}")
+
+# pkg-config. A static library's own dependencies are named in Libs, not in Libs.private: a plain `pkg-config --libs` is
+# what people type, and there is nothing else to link against.
+if(BUILD_SHARED_LIBS)
+  set(COIR_PC_LIBS "-lcoir_sync -lcoir_channel -lcoir_runtime -pthread")
+  set(COIR_PC_LIBS_PRIVATE "-lboost_context")
+else()
+  set(COIR_PC_LIBS "-lcoir_sync -lcoir_channel -lcoir_runtime -lboost_context -pthread")
+  set(COIR_PC_LIBS_PRIVATE "")
+endif()
+list(JOIN coir_sanitize_flags " " COIR_PC_SANITIZE)
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(COIR_PC_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
+else()
+  set(COIR_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(COIR_PC_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
+else()
+  set(COIR_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file(cmake/coir.pc.in "${PROJECT_BINARY_DIR}/coir.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/coir.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -1,0 +1,58 @@
+# What every target of coir has in common: the language, the warnings, the sanitizers; and how a layer is made.
+
+# The warnings that coir's own sources are free of. Linked PRIVATE, so that users never inherit them.
+add_library(coir_warnings INTERFACE)
+target_compile_options(
+  coir_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${COIR_WERROR}>:-Werror>)
+
+# COIR_SANITIZE as flags. They are PUBLIC on the layers: who links an instrumented coir has to link the sanitizer too.
+set(coir_sanitize_flags)
+if(COIR_SANITIZE STREQUAL "address")
+  set(coir_sanitize_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+elseif(COIR_SANITIZE STREQUAL "thread")
+  set(coir_sanitize_flags -fsanitize=thread)
+elseif(NOT COIR_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "COIR_SANITIZE is '${COIR_SANITIZE}'; it may be empty, address or thread")
+endif()
+
+# coir_add_layer(runtime): target coir_runtime, alias coir::runtime, from the layer's *.cpp and its include/coir/*.hpp.
+# The headers are a file set based at the layer's own include directory, so that <coir/x.hpp> is found in this layer and
+# those that it links, and nowhere else.
+function(coir_add_layer name)
+  set(target coir_${name})
+  file(GLOB sources CONFIGURE_DEPENDS "*.cpp")
+  file(GLOB private_headers CONFIGURE_DEPENDS "*.hpp")
+  file(GLOB public_headers CONFIGURE_DEPENDS "include/coir/*.hpp")
+
+  if(NOT sources)
+    set(sources "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
+    file(CONFIGURE OUTPUT "${sources}" CONTENT "")
+  endif()
+
+  add_library(${target} ${sources} ${private_headers})
+  add_library(coir::${name} ALIAS ${target})
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${public_headers})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:coir_warnings>)
+  set_target_properties(
+    ${target}
+    PROPERTIES CXX_EXTENSIONS OFF
+               POSITION_INDEPENDENT_CODE ON
+               EXPORT_NAME ${name}
+               VERSION ${PROJECT_VERSION}
+               SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(coir_sanitize_flags)
+    target_compile_options(${target} PUBLIC ${coir_sanitize_flags} PRIVATE -g1 -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC ${coir_sanitize_flags})
+  endif()
+endfunction()
+
+# coir_add_program(name sources...): a test, example or benchmark, linked with coir.
+function(coir_add_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE coir::coir coir_warnings)
+  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
+  if(coir_sanitize_flags)
+    target_compile_options(${name} PRIVATE -g1 -fno-omit-frame-pointer)
+  endif()
+endfunction()
