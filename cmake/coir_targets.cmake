@@ -37,7 +37,6 @@ function(coir_add_layer name)
   set_target_properties(
     ${target}
     PROPERTIES CXX_EXTENSIONS OFF
-               POSITION_INDEPENDENT_CODE ON
                EXPORT_NAME ${name}
                VERSION ${PROJECT_VERSION}
                SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
