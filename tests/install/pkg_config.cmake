@@ -2,9 +2,8 @@
 set(ENV{PKG_CONFIG_PATH} "${pkg_config_path}")
 set(ENV{LD_LIBRARY_PATH} "${library_path}")
 
-# coir.pc was written for the prefix of the build; this installation went elsewhere.
-execute_process(COMMAND "${pkg_config}" "--define-variable=prefix=${prefix}" --cflags --libs coir
-                OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${pkg_config}" --cflags --libs coir OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
+                COMMAND_ERROR_IS_FATAL ANY)
 separate_arguments(flags UNIX_COMMAND "${flags}")
 
 file(REMOVE "${program}")
