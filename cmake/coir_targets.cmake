@@ -37,6 +37,7 @@ function(coir_add_layer name)
   set_target_properties(
     ${target}
     PROPERTIES CXX_EXTENSIONS OFF
+               INSTALL_RPATH "$ORIGIN"  # shared, the layers find one another
                EXPORT_NAME ${name}
                VERSION ${PROJECT_VERSION}
                SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
