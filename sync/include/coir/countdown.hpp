@@ -1,0 +1,64 @@
+// A count and those who wait until it is zero: what wait_group and latch are made of. Not for users.
+//
+// The word: count << 1 | waiting. `waiting` is set under lock_, while the count is positive, and says that somebody is
+// queued. Who takes the count to zero while it is set is the *releaser*; the word is then "0, waiting" until it is done:
+// it claims all waiters under lock_, unlocks, and clears `waiting` as its last touch; only then does it unpark them.
+// So whoever sees the word 0 may destroy the countdown, and nobody returns from wait() while the word is "0, waiting": new
+// and cancelled waiters wait that instant out, awake; so does add(), lest it revive a count that is being released.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <coir/park.hpp>
+#include <coir/spin_lock.hpp>
+
+namespace coir::detail {
+
+class countdown {
+ public:
+  using count_type = std::int64_t;
+  static constexpr count_type max = INT64_MAX >> 2;
+
+  constexpr explicit countdown(count_type n, const char* what) noexcept : word_(n * one), what_(what) {}
+
+  /// n > 0. Throws std::length_error beyond max.
+  void add(count_type n) {
+    count_type seen = word_.load(std::memory_order_relaxed);
+    // relaxed: what comes before add() is published by the start of the fiber that will call subtract().
+    if (seen == waiting || n > max - (seen >> 1) ||
+        !word_.compare_exchange_strong(seen, seen + n * one, std::memory_order_relaxed)) [[unlikely]]
+      add_contended(n);
+  }
+
+  /// 0 < n <= max. Throws std::logic_error, and changes nothing, if the count is less.
+  void subtract(count_type n) {
+    // release: pairs with the acquire in wait(). acquire: the releaser passes on what all others did before.
+    const count_type before = word_.fetch_sub(n * one, std::memory_order_acq_rel);
+    if (before <= n * one + waiting && before != n * one) [[unlikely]]
+      finish(before, n);
+  }
+
+  /// Blocks until the count is zero. Every subtract() happens before it returns. Throws `cancelled`.
+  void wait() {
+    if (!zero()) wait_contended();
+  }
+
+  bool zero() const noexcept { return word_.load(std::memory_order_acquire) == 0; }
+
+ private:
+  static constexpr count_type waiting = 1, one = 2;
+
+  void add_contended(count_type n);
+  void finish(count_type before, count_type n);
+  void release_all() noexcept;
+  void wait_contended();
+  void stop_waiting(wait_node& node) noexcept;
+
+  std::atomic<count_type> word_;
+  const char* what_;  // for reports
+  wait_queue waiters_;
+  spin_lock lock_;  // innermost
+};
+
+}  // namespace coir::detail

@@ -1,0 +1,78 @@
+// mutex: mutual exclusion among fibers and OS threads alike; a blocked fiber leaves its processor to others.
+// Meets std's Lockable: std::unique_lock, std::scoped_lock and std::lock work.
+//
+// Speed first, fairness in time: who finds the mutex free takes it, even past waiters; but an unlock hands it straight to
+// a waiter that has waited for over 1 ms. Waiters are served first come, first served.
+//
+// The state word: three bits. Bits other than `held` are set under queue_lock_ alone.
+//   held    somebody owns the mutex
+//   queued  somebody is in again_ or waiters_; so unlocking takes the long way. queued implies held or woken.
+//   woken   an unlock has woken a waiter, which has not come back yet to take the mutex or to queue again; until then
+//           unlocks wake nobody else. At most one is woken at a time.
+// The long unlock changes the word only while it holds the mutex and queue_lock_, so nobody else can change it then.
+//
+// It may be destroyed as soon as its last owner knows that nobody else uses it (as std::mutex): an unlock's last touch
+// is the atomic operation that frees the word, or else it is followed by the unpark of a waiter that is still inside
+// lock() and so keeps the mutex alive until then.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <coir/park.hpp>
+#include <coir/spin_lock.hpp>
+
+namespace coir {
+
+class mutex {
+ public:
+  constexpr mutex() noexcept = default;
+  mutex(const mutex&) = delete;
+  mutex& operator=(const mutex&) = delete;
+
+  /// Blocks until the mutex is free and takes it. Not recursive: a second lock by its owner waits forever.
+  /// Throws `cancelled` if it would block and the calling fiber is cancelled; the mutex is then not taken.
+  /// The unlock before happens before lock() returns.
+  void lock() {
+    // acquire: pairs with the release of the unlock before.
+    if ((state_.fetch_or(held, std::memory_order_acquire) & held) != 0) [[unlikely]]
+      lock_contended(detail::no_deadline);
+  }
+
+  /// Takes the mutex if it is free. Never blocks, never fails spuriously.
+  bool try_lock() noexcept {
+    return (state_.load(std::memory_order_relaxed) & held) == 0 &&
+           (state_.fetch_or(held, std::memory_order_acquire) & held) == 0;
+  }
+
+  /// Gives the mutex up. Never blocks. By any fiber or thread, not only the one that locked it.
+  /// Throws std::logic_error if nobody holds it.
+  void unlock() {
+    std::uint32_t seen = state_.load(std::memory_order_relaxed);
+    // release: pairs with the acquire of the lock to come. While somebody is woken there is nobody to wake.
+    if ((seen == held || (seen & (held | woken)) == (held | woken)) &&
+        state_.compare_exchange_strong(seen, seen & ~held, std::memory_order_release, std::memory_order_relaxed))
+        [[likely]]
+      return;
+    unlock_contended(seen);
+  }
+
+ protected:
+  /// Spins, then sleeps. True: taken; false: the deadline has passed. Throws `cancelled`.
+  bool lock_contended(detail::deadline until);
+
+ private:
+  static constexpr std::uint32_t held = 1, queued = 2, woken = 4;
+
+  bool spin(bool was_woken) noexcept;
+  bool take_or_announce(bool was_woken) noexcept;
+  void forget_queued_if_empty() noexcept;
+  void unlock_contended(std::uint32_t seen);
+
+  std::atomic<std::uint32_t> state_{0};
+  detail::spin_lock queue_lock_;  // innermost but for what unpark() takes, and that is called without it
+  detail::wait_queue again_;      // who was woken and found the mutex taken: before all in waiters_
+  detail::wait_queue waiters_;
+};
+
+}  // namespace coir

@@ -1,0 +1,70 @@
+// wait_group: waits for a number of fibers (or threads) to be done; Go's sync.WaitGroup.
+//
+//   coir::wait_group group;
+//   for (auto& page : pages) group.go([&page] { fetch(page); });
+//   group.wait();
+//
+// Thread safety: all members at once, from fibers and threads. Reusable: once wait() has returned, add() begins the next
+// round. An add() that makes the count positive must happen before the wait() that is to see it.
+// May be destroyed as soon as wait() returns.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include <coir/countdown.hpp>
+#include <coir/runtime.hpp>
+#include <coir/source_location.hpp>
+
+namespace coir {
+
+class wait_group {
+ public:
+  constexpr wait_group() noexcept = default;
+  wait_group(const wait_group&) = delete;
+  wait_group& operator=(const wait_group&) = delete;
+
+  /// Changes the count by n; a negative n is so many done(). Does not block.
+  /// Throws std::logic_error, and changes nothing, if the count would become negative.
+  void add(std::int64_t n = 1) {
+    if (n > 0)
+      count_.add(n);
+    else if (n < 0)
+      count_.subtract(n < -detail::countdown::max ? detail::countdown::max : -n);
+  }
+
+  /// One less; at zero, wakes all who wait. Does not block. Throws as add(-1). Happens before the wait() that it ends.
+  void done() { count_.subtract(1); }
+
+  /// Blocks until the count is zero. Throws `cancelled`, but only if it would block.
+  void wait() { count_.wait(); }
+
+  /// Starts f as coir::go does, counted until it has ended, by an exception too (which then is that of a `go` fiber). What
+  /// f captured is destroyed before it counts as done. Throws not_in_runtime, std::bad_alloc.
+  template <class F>
+  void go(F&& f, source_location at = source_location::current()) {
+    add(1);
+    try {
+      coir::go(
+          [this, body = std::forward<F>(f)]() mutable {
+            const finished at_end{*this};
+            auto own = std::move(body);
+            std::move(own)();
+          },
+          at);
+    } catch (...) {
+      done();
+      throw;
+    }
+  }
+
+ private:
+  struct finished {
+    wait_group& group;
+    ~finished() { group.done(); }
+  };
+
+  detail::countdown count_{0, "wait_group"};
+};
+
+}  // namespace coir
