@@ -1,0 +1,1 @@
+"""What compare.py is made of: running rows, describing the machine, reporting."""
