@@ -1,7 +1,7 @@
 // The long ways of lock() and unlock(). mutex.hpp tells what the bits mean.
 //
-// Why wake and not always hand over: a mutex handed to a sleeper stands still until the sleeper runs, which costs a switch
-// or, on another processor, many microseconds; the running fibers could have used it a thousand times meanwhile.
+// Why wake and not always hand over: a mutex handed to a sleeper stands still until the sleeper runs, which costs a
+// switch or, on another processor, many microseconds; the running fibers could have used it a thousand times meanwhile.
 // Why `woken`: without it each unlock would wake another waiter, and all of them would find the mutex taken.
 #include <coir/mutex.hpp>
 
@@ -88,8 +88,8 @@ bool mutex::spin(bool was_woken) noexcept {
   return false;
 }
 
-/// Under queue_lock_: takes the mutex (true), or tells its owner that somebody will be queued (false); either way who was
-/// woken is back.
+/// Under queue_lock_: takes the mutex (true), or tells its owner that somebody will be queued (false); either way who
+/// was woken is back.
 bool mutex::take_or_announce(bool was_woken) noexcept {
   const std::uint32_t clear = was_woken ? woken : 0;
   std::uint32_t seen = state_.load(std::memory_order_relaxed);
@@ -112,7 +112,8 @@ void mutex::unlock_contended(std::uint32_t seen) {
     if ((seen & held) == 0) throw std::logic_error("coir: unlock of an unlocked mutex");
     if ((seen & queued) == 0 || (seen & woken) != 0) {
       // release: pairs with the acquire of the lock to come.
-      if (state_.compare_exchange_weak(seen, seen & ~held, std::memory_order_release, std::memory_order_relaxed)) return;
+      if (state_.compare_exchange_weak(seen, seen & ~held, std::memory_order_release, std::memory_order_relaxed))
+        return;
       continue;
     }
     queue_lock_.lock();

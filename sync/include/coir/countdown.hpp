@@ -1,17 +1,17 @@
 // A count and those who wait until it is zero: what wait_group and latch are made of. Not for users.
 //
-// The word: count << 1 | waiting. `waiting` is set under lock_, while the count is positive, and says that somebody is
-// queued. Who takes the count to zero while it is set is the *releaser*; the word is then "0, waiting" until it is done:
-// it claims all waiters under lock_, unlocks, and clears `waiting` as its last touch; only then does it unpark them.
-// So whoever sees the word 0 may destroy the countdown, and nobody returns from wait() while the word is "0, waiting": new
-// and cancelled waiters wait that instant out, awake; so does add(), lest it revive a count that is being released.
+// The word: count << 1 | waiting. `waiting` is set under the lock of waiters_, while the count is positive, and says
+// that somebody is queued. Who takes the count to zero while it is set is the *releaser*; the word is then "0, waiting"
+// until it is done: it claims all waiters under the lock, unlocks, and clears `waiting` as its last touch; only then
+// does it unpark them. So whoever sees the word 0 may destroy the countdown, and nobody returns from wait() while the
+// word is "0, waiting": new and cancelled waiters wait that instant out, awake; so does add(), lest it revive a count
+// that is being released.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include <coir/park.hpp>
-#include <coir/spin_lock.hpp>
+#include <coir/wait_list.hpp>
 
 namespace coir::detail {
 
@@ -53,12 +53,11 @@ class countdown {
   void finish(count_type before, count_type n);
   void release_all() noexcept;
   void wait_contended();
-  void stop_waiting(wait_node& node) noexcept;
+  void stop_waiting() noexcept;
 
   std::atomic<count_type> word_;
   const char* what_;  // for reports
-  wait_queue waiters_;
-  spin_lock lock_;  // innermost
+  wait_list waiters_;
 };
 
 }  // namespace coir::detail

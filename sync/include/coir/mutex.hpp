@@ -1,8 +1,8 @@
 // mutex: mutual exclusion among fibers and OS threads alike; a blocked fiber leaves its processor to others.
 // Meets std's Lockable: std::unique_lock, std::scoped_lock and std::lock work.
 //
-// Speed first, fairness in time: who finds the mutex free takes it, even past waiters; but an unlock hands it straight to
-// a waiter that has waited for over 1 ms. Waiters are served first come, first served.
+// Speed first, fairness in time: who finds the mutex free takes it, even past waiters; but an unlock hands it straight
+// to a waiter that has waited for over 1 ms. Waiters are served first come, first served.
 //
 // The state word: three bits. Bits other than `held` are set under queue_lock_ alone.
 //   held    somebody owns the mutex

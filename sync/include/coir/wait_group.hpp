@@ -4,9 +4,9 @@
 //   for (auto& page : pages) group.go([&page] { fetch(page); });
 //   group.wait();
 //
-// Thread safety: all members at once, from fibers and threads. Reusable: once wait() has returned, add() begins the next
-// round. An add() that makes the count positive must happen before the wait() that is to see it.
-// May be destroyed as soon as wait() returns.
+// Thread safety: all members at once, from fibers and threads. Reusable: once wait() has returned, add() begins the
+// next round. An add() that makes the count positive must happen before the wait() that is to see it. May be destroyed
+// as soon as wait() returns.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ class wait_group {
   /// Blocks until the count is zero. Throws `cancelled`, but only if it would block.
   void wait() { count_.wait(); }
 
-  /// Starts f as coir::go does, counted until it has ended, by an exception too (which then is that of a `go` fiber). What
-  /// f captured is destroyed before it counts as done. Throws not_in_runtime, std::bad_alloc.
+  /// Starts f as coir::go does, counted until it has ended, by an exception too (which then is that of a `go` fiber).
+  /// What f captured is destroyed before it counts as done. Throws not_in_runtime, std::bad_alloc.
   template <class F>
   void go(F&& f, source_location at = source_location::current()) {
     add(1);

@@ -1,0 +1,78 @@
+#include <coir/condition_variable.hpp>
+
+namespace coir {
+
+/// Whoever was notified on its way to sleep, or timed out while it was, takes the list's lock once more.
+condition_variable::~condition_variable() {
+  detail::backoff pause;
+  for (;;) {
+    waiters_.lock();
+    const bool unused = departing_ == 0;
+    waiters_.unlock();
+    if (unused) return;
+    pause();
+  }
+}
+
+void condition_variable::notify_one() noexcept {
+  detail::wake_list wakes;
+  waiters_.lock();
+  while (detail::wait_node* first = waiters_.front()) {
+    if (wake(*static_cast<entry*>(first), wakes)) break;
+  }
+  waiters_.unlock();
+  wakes.unpark_all();
+}
+
+void condition_variable::notify_all() noexcept {
+  detail::wake_list wakes;
+  waiters_.lock();
+  while (detail::wait_node* first = waiters_.front()) wake(*static_cast<entry*>(first), wakes);
+  waiters_.unlock();
+  wakes.unpark_all();
+}
+
+void condition_variable::enlist(entry& e) noexcept {
+  waiters_.lock();
+  waiters_.push_back(e);
+  waiters_.unlock();
+}
+
+void condition_variable::withdraw(entry& e) noexcept {
+  waiters_.lock();
+  waiters_.remove(e);
+  if (e.popped) --departing_;
+  waiters_.unlock();
+}
+
+detail::wake condition_variable::sleep(entry& e, detail::deadline until) noexcept {
+  waiters_.lock();
+  detail::wake how = detail::wake::fired;
+  if (!e.popped) {
+    e.asleep = true;
+    how = waiters_.wait(e, {"condition_variable wait", this}, until);
+    if (how == detail::wake::fired) return how;
+  }
+  if (e.popped) --departing_;
+  waiters_.unlock();
+  return how;
+}
+
+/// Under the lock: unlinks the entry; false if its owner is no longer to be woken.
+bool condition_variable::wake(entry& e, detail::wake_list& wakes) noexcept {
+  if (e.asleep && waiters_.claim(e, wakes)) return true;
+  waiters_.remove(e);
+  e.popped = true;
+  ++departing_;
+  return !e.asleep;
+}
+
+void condition_variable::wake_stopped(entry& e) noexcept {
+  detail::wake_list wakes;
+  waiters_.lock();
+  if (e.queued) wake(e, wakes);
+  waiters_.unlock();
+  wakes.unpark_all();
+}
+
+}  // namespace coir

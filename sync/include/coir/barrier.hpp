@@ -1,0 +1,100 @@
+// barrier: a number of fibers or threads wait for one another, phase after phase; as std::barrier.
+// When all expected have arrived, the last one runs the completion function, and then the phase ends: all who wait go
+// on, and the next phase begins with as many expected, less those who dropped out.
+//
+// Thread safety: all members at once. Every arrival of a phase happens before its completion function, and that before
+// the return of every wait for the phase. May be destroyed when nobody waits and every call has returned.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include <coir/wait_list.hpp>
+
+namespace coir {
+namespace detail {
+
+class barrier_core {
+ public:
+  using count = std::int64_t;
+  using phase = std::uint64_t;
+
+  static constexpr count max = INT64_MAX >> 2;
+
+  explicit barrier_core(count expected);
+
+  struct arrival {
+    phase joined;
+    bool last;  // then the caller runs the completion function and calls end_phase()
+  };
+  arrival arrive(count n, bool drop);
+  void end_phase() noexcept;
+  void wait(phase joined);
+
+ private:
+  wait_list waiters_;  // its lock guards all that follows
+  phase phase_ = 0;
+  count expected_;   // in the next phase
+  count remaining_;  // in this one
+};
+
+struct no_completion {
+  void operator()() const noexcept {}
+};
+
+}  // namespace detail
+
+template <class CompletionFunction = detail::no_completion>
+class barrier {
+  static_assert(std::is_nothrow_invocable_v<CompletionFunction&>, "coir: a barrier's completion must not throw");
+
+ public:
+  /// Names the phase that an arrival belongs to.
+  class arrival_token {
+   public:
+    arrival_token(arrival_token&&) noexcept = default;
+    arrival_token& operator=(arrival_token&&) noexcept = default;
+
+   private:
+    friend barrier;
+    explicit arrival_token(detail::barrier_core::phase p) noexcept : phase_(p) {}
+    detail::barrier_core::phase phase_;
+  };
+
+  /// Throws std::invalid_argument if expected is negative or more than max().
+  explicit barrier(std::int64_t expected, CompletionFunction completion = CompletionFunction())
+      : core_(expected), completion_(std::move(completion)) {}
+  barrier(const barrier&) = delete;
+  barrier& operator=(const barrier&) = delete;
+
+  static constexpr std::int64_t max() noexcept { return detail::barrier_core::max; }
+
+  /// Arrives n times. Does not block, but the last to arrive runs the completion function.
+  /// Throws std::logic_error if fewer than n are expected still, std::invalid_argument if n is not positive.
+  [[nodiscard]] arrival_token arrive(std::int64_t n = 1) { return arrival_token{arrive_as(n, false)}; }
+
+  /// Blocks until the arrival's phase has ended. Throws `cancelled` if it would block: the arrival counts all the same.
+  void wait(arrival_token&& arrived) { core_.wait(arrived.phase_); }
+
+  /// wait(arrive()).
+  void arrive_and_wait() { core_.wait(arrive_as(1, false)); }
+
+  /// Arrives, and is no longer expected in the phases to come. As arrive().
+  void arrive_and_drop() { arrive_as(1, true); }
+
+ private:
+  detail::barrier_core::phase arrive_as(std::int64_t n, bool drop) {
+    const auto arrived = core_.arrive(n, drop);
+    if (arrived.last) {
+      completion_();
+      core_.end_phase();
+    }
+    return arrived.joined;
+  }
+
+  detail::barrier_core core_;
+  CompletionFunction completion_;
+};
+
+}  // namespace coir

@@ -1,0 +1,48 @@
+// latch: a count that goes down once, and those who wait until it is zero; as std::latch, for fibers and OS threads
+// alike. Thread safety: all members at once. Each count_down() happens before the returns of wait() and of a true
+// try_wait(). May be destroyed as soon as wait() returns.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+
+#include <coir/countdown.hpp>
+
+namespace coir {
+
+class latch {
+ public:
+  /// Throws std::invalid_argument if negative or more than max().
+  constexpr explicit latch(std::int64_t expected) : count_(checked(expected), "latch") {}
+  latch(const latch&) = delete;
+  latch& operator=(const latch&) = delete;
+
+  static constexpr std::int64_t max() noexcept { return detail::countdown::max; }
+
+  /// Never blocks. Throws std::logic_error if the count is less than n, std::invalid_argument if n is negative.
+  void count_down(std::int64_t n = 1) {
+    if (checked(n) > 0) count_.subtract(n);
+  }
+
+  /// Whether the count is zero.
+  bool try_wait() const noexcept { return count_.zero(); }
+
+  /// Blocks until the count is zero. Throws `cancelled`, but only if it would block.
+  void wait() { count_.wait(); }
+
+  /// count_down(n), wait().
+  void arrive_and_wait(std::int64_t n = 1) {
+    count_down(n);
+    wait();
+  }
+
+ private:
+  static constexpr std::int64_t checked(std::int64_t n) {
+    if (n < 0 || n > max()) throw std::invalid_argument("coir: a latch's count out of range");
+    return n;
+  }
+
+  detail::countdown count_;
+};
+
+}  // namespace coir

@@ -1,0 +1,76 @@
+// semaphore: a number of permits, acquired and given back several at a time; as golang.org/x/sync/semaphore.
+// First come, first served without exception: a newcomer never passes a waiter, however little it asks for. So a large
+// request is not starved by small ones; and one that waits holds up those behind it.
+//
+// A waiter that was granted its permits has them, even if a timeout or a cancellation comes at that moment; one that
+// gives up lets those behind it through. Thread safety: all members at once, from fibers and threads; release() by any
+// of them. A release happens before the return of the acquire that it makes possible. May be destroyed when nobody
+// waits and no call is under way.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include <coir/permits.hpp>
+
+namespace coir {
+
+class semaphore {
+ public:
+  using count_type = std::int64_t;
+
+  /// With that many permits, which is the most it can ever have. Throws std::invalid_argument if negative.
+  explicit semaphore(count_type permits);
+  semaphore(const semaphore&) = delete;
+  semaphore& operator=(const semaphore&) = delete;
+
+  /// Blocks until n permits can be taken. Throws `cancelled` if it would block, std::invalid_argument if the semaphore
+  /// has fewer than n altogether, or n is negative.
+  void acquire(count_type n = 1) {
+    check(n);
+    permits_.acquire(n);
+  }
+
+  /// Takes n permits if that needs no waiting. Never blocks. Throws std::invalid_argument as acquire().
+  bool try_acquire(count_type n = 1) {
+    check(n);
+    return permits_.try_acquire(n);
+  }
+
+  /// acquire() that gives up (false) when the time is over.
+  template <class Rep, class Period>
+  bool acquire_for(count_type n, std::chrono::duration<Rep, Period> d) {
+    check(n);
+    return permits_.try_acquire(n) || permits_.acquire(n, detail::deadline_after(d));
+  }
+  template <class Rep, class Period>
+  bool acquire_for(std::chrono::duration<Rep, Period> d) {
+    return acquire_for(1, d);
+  }
+  template <class Clock, class Duration>
+  bool acquire_until(count_type n, std::chrono::time_point<Clock, Duration> t) {
+    check(n);
+    return permits_.acquire(n, detail::deadline_at(t));
+  }
+  template <class Clock, class Duration>
+  bool acquire_until(std::chrono::time_point<Clock, Duration> t) {
+    return acquire_until(1, t);
+  }
+
+  /// Gives n permits back; wakes as many waiters as that suffices for. Never blocks.
+  /// Throws std::logic_error, and changes nothing, if so many are not out, std::invalid_argument if n is negative.
+  void release(count_type n = 1);
+
+  /// Whether acquire(1) would have to wait now.
+  bool locked() noexcept { return permits_.exhausted(); }
+
+ private:
+  void check(count_type n) const {
+    if (n < 0 || n > permits_.total()) refuse(n);
+  }
+  [[noreturn]] void refuse(count_type n) const;
+
+  detail::permits permits_;
+};
+
+}  // namespace coir

@@ -1,0 +1,60 @@
+// shared_mutex: many readers or one writer; as std::shared_timed_mutex, for fibers and OS threads alike.
+// Fair both ways: all are served in the order in which they came, neighbouring readers together. So a waiting writer
+// holds off new readers, and the readers who came before the next writer get their turn before it. (Hence a reader must
+// not lock again what it holds: a writer may have come in between.)
+//
+// Thread safety: all members at once. An unlock happens before the return of each lock() after it, an unlock_shared()
+// before that of the next exclusive one. std::unique_lock, std::shared_lock and std::scoped_lock work.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include <coir/permits.hpp>
+
+namespace coir {
+
+class shared_mutex {
+ public:
+  constexpr shared_mutex() noexcept = default;
+  shared_mutex(const shared_mutex&) = delete;
+  shared_mutex& operator=(const shared_mutex&) = delete;
+
+  /// Blocks until nobody else holds it. Throws `cancelled` if it would block. Not recursive.
+  void lock() { permits_.acquire(all); }
+  bool try_lock() noexcept { return permits_.try_acquire(all); }
+  /// False if the time was over first. Throws `cancelled`.
+  template <class Rep, class Period>
+  bool try_lock_for(std::chrono::duration<Rep, Period> d) {
+    return permits_.acquire(all, detail::deadline_after(d));
+  }
+  template <class Clock, class Duration>
+  bool try_lock_until(std::chrono::time_point<Clock, Duration> t) {
+    return permits_.acquire(all, detail::deadline_at(t));
+  }
+  /// Never blocks. Throws std::logic_error if it is not exclusively held.
+  void unlock();
+
+  /// Blocks while a writer holds it, or waited before. Throws `cancelled` if it would block.
+  void lock_shared() { permits_.acquire(1); }
+  bool try_lock_shared() noexcept { return permits_.try_acquire(1); }
+  /// False if the time was over first. Throws `cancelled`.
+  template <class Rep, class Period>
+  bool try_lock_shared_for(std::chrono::duration<Rep, Period> d) {
+    return permits_.acquire(1, detail::deadline_after(d));
+  }
+  template <class Clock, class Duration>
+  bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> t) {
+    return permits_.acquire(1, detail::deadline_at(t));
+  }
+  /// Never blocks. Throws std::logic_error if no reader holds it.
+  void unlock_shared();
+
+ private:
+  // A reader takes one permit, a writer all; and there are never so many readers.
+  static constexpr detail::permits::count all = detail::permits::count{1} << 62;
+
+  detail::permits permits_{all, "shared_mutex lock"};
+};
+
+}  // namespace coir

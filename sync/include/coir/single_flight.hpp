@@ -1,0 +1,154 @@
+// single_flight: of several who ask for the same thing at the same time, one (the leader) gets it, for all; as
+// golang.org/x/sync/singleflight.
+//
+//   coir::single_flight<std::string, page> pages;
+//   page p = pages.run(url, [&] { return fetch(url); });  // one fetch, however many ask meanwhile
+//
+// Nothing is cached: when the leader's call has ended, the next run() of the key begins anew.
+// Thread safety: all members at once, from fibers and threads; nothing is locked while f runs. The leader's call
+// happens before the returns of all runs that share it. Must outlive them.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+#include <coir/condition_variable.hpp>
+#include <coir/error.hpp>
+#include <coir/mutex.hpp>
+#include <coir/this_fiber.hpp>
+
+namespace coir {
+
+template <class K, class V, class Hash = std::hash<K>, class Equal = std::equal_to<K>>
+class single_flight {
+  static_assert(std::is_void_v<V> || std::is_copy_constructible_v<V>, "coir: every caller gets a copy of the result");
+
+ public:
+  single_flight() = default;
+  single_flight(const single_flight&) = delete;
+  single_flight& operator=(const single_flight&) = delete;
+
+  /// If nobody is running this key: runs f, as its leader. Else blocks until the leader's call has ended. All get a
+  /// copy of its result, or the exception that it threw; but if the leader was cancelled (`cancelled` left its f), that
+  /// is its own affair, and one who waits takes over and runs its own f. f must not run the same key: it would wait for
+  /// itself. Throws what the leader's f, or copying the result, throws; `cancelled` if it would block.
+  template <class F>
+  V run(const K& key, F&& f) {
+    std::unique_lock lock(mutex_);
+    const auto [place, leads] = flights_.try_emplace(key);
+    if (leads) {
+      try {
+        place->second = std::make_shared<flight>();
+      } catch (...) {
+        flights_.erase(place);
+        throw;
+      }
+    }
+    const std::shared_ptr<flight> joined = place->second;
+    if (!leads && !take_over(key, *joined, lock)) {
+      lock.unlock();
+      return joined->get();
+    }
+    lock.unlock();
+    lead(key, *joined, std::forward<F>(f));
+    return joined->get();
+  }
+
+  /// The next run() of the key begins anew, even if one is under way; who shares that one goes on sharing it.
+  void forget(const K& key) {
+    const uncancellable short_wait;
+    const std::scoped_lock lock(mutex_);
+    flights_.erase(key);
+  }
+
+ private:
+  enum class stage { running, leaderless, ended };
+  struct nothing {};
+
+  struct flight {
+    stage now = stage::running;  // guarded by mutex_, as the next
+    std::size_t waiting = 0;
+    condition_variable changed;
+    // The leader's, until the flight has ended; then constant.
+    std::optional<std::conditional_t<std::is_void_v<V>, nothing, V>> value;
+    std::exception_ptr error;
+
+    V get() const {
+      if (error) std::rethrow_exception(error);
+      if constexpr (!std::is_void_v<V>) return *value;
+    }
+  };
+
+  /// Waits for the flight's end (false), or until its leader has left it and the caller leads it (true).
+  bool take_over(const K& key, flight& joined, std::unique_lock<mutex>& lock) {
+    ++joined.waiting;
+    try {
+      joined.changed.wait(lock, [&joined] { return joined.now != stage::running; });
+    } catch (...) {
+      --joined.waiting;
+      if (joined.now == stage::leaderless) seek_leader(key, joined);
+      throw;
+    }
+    --joined.waiting;
+    if (joined.now == stage::ended) return false;
+    joined.now = stage::running;
+    return true;
+  }
+
+  template <class F>
+  void lead(const K& key, flight& led, F&& f) {
+    bool left = false;
+    std::exception_ptr own;
+    try {
+      if constexpr (std::is_void_v<V>) {
+        std::forward<F>(f)();
+        led.value.emplace();
+      } else {
+        led.value.emplace(std::forward<F>(f)());
+      }
+    } catch (const cancelled&) {
+      left = true;
+      own = std::current_exception();
+    } catch (...) {
+      led.error = std::current_exception();
+    }
+    {
+      const uncancellable end;
+      const std::scoped_lock lock(mutex_);
+      if (left) {
+        led.now = stage::leaderless;
+        seek_leader(key, led);
+      } else {
+        led.now = stage::ended;
+        remove(key, led);
+        led.changed.notify_all();
+      }
+    }
+    if (left) std::rethrow_exception(own);
+  }
+
+  /// Under mutex_.
+  void seek_leader(const K& key, flight& led) {
+    if (led.waiting == 0)
+      remove(key, led);
+    else
+      led.changed.notify_one();
+  }
+
+  /// Under mutex_. The key may be another flight's by now.
+  void remove(const K& key, const flight& led) {
+    const auto place = flights_.find(key);
+    if (place != flights_.end() && place->second.get() == &led) flights_.erase(place);
+  }
+
+  mutex mutex_;
+  std::unordered_map<K, std::shared_ptr<flight>, Hash, Equal> flights_;
+};
+
+}  // namespace coir

@@ -1,0 +1,99 @@
+// A lock and the first-come-first-served queue of waiters that it guards, with the one way to sleep in it and the two
+// steps of waking: everything in this layer that blocks is made of it (mutex, whose lock is taken in other ways too, of
+// its parts). Not for users.
+//
+//   sleeper                                          waker
+//   list.lock();                                     wake_list wakes;
+//   ... must it wait? ...                            list.lock();
+//   switch (list.wait(node, why, until))             ... change what they wait for ...
+//     fired: the lock is not held; granted             list.claim_one(wakes);  // as often as there is something to
+//     grant else: the lock is held, node is unlinked;      list.unlock();
+//           put right what others wait for           wakes.unpark_all();       // the sleepers now own what they were
+//           given and unlock
+//
+// Whatever the waker grants must be written before the claim is announced, that is, before unpark_all().
+// Lock order: the lock is innermost; nothing is called with it but claims.
+#pragma once
+
+#include <coir/park.hpp>
+#include <coir/spin_lock.hpp>
+
+namespace coir::detail {
+
+/// Claimed sleepers, in the order in which they were claimed. To be unparked when no lock is held.
+class wake_list {
+ public:
+  wake_list() noexcept = default;
+  wake_list(const wake_list&) = delete;
+  wake_list& operator=(const wake_list&) = delete;
+
+  /// The node is its claimer's until the unpark, so its link is free to use.
+  void add(wait_node& claimed) noexcept {
+    claimed.next = nullptr;
+    *end_ = &claimed;
+    end_ = &claimed.next;
+  }
+
+  void unpark_all() noexcept {
+    wait_node* node = first_;
+    first_ = nullptr;
+    end_ = &first_;
+    while (node != nullptr) {  // who is unparked takes its node away
+      wait_node* next = node->next;
+      unpark(*node->who);
+      node = next;
+    }
+  }
+
+ private:
+  wait_node* first_ = nullptr;
+  wait_node** end_ = &first_;
+};
+
+class wait_list {
+ public:
+  constexpr wait_list() noexcept = default;
+  wait_list(const wait_list&) = delete;
+  wait_list& operator=(const wait_list&) = delete;
+
+  void lock() noexcept { lock_.lock(); }
+  void unlock() noexcept { lock_.unlock(); }
+
+  // All that follows: under the lock.
+
+  bool empty() const noexcept { return queue_.empty(); }
+  wait_node* front() const noexcept { return queue_.front(); }
+
+  void push_back(wait_node& n) noexcept { queue_.push_back(n); }
+  void remove(wait_node& n) noexcept { queue_.remove(n); }
+
+  /// Queues the node (unless it is queued already) and sleeps until it is claimed. fired: the lock is not held.
+  /// timed_out (at once if the deadline has passed), cancelled: the lock is held, the node unlinked.
+  [[nodiscard]] wake wait(wait_node& node, wait_reason why, deadline until = no_deadline) noexcept;
+
+  /// Claims the first who still sleeps; null if nobody does.
+  wait_node* claim_one(wake_list& wakes) noexcept {
+    wait_node* node = queue_.claim_front();
+    if (node != nullptr) wakes.add(*node);
+    return node;
+  }
+
+  void claim_all(wake_list& wakes) noexcept {
+    while (claim_one(wakes) != nullptr) {
+    }
+  }
+
+  /// Unlinks the node; false if its sleeper has been claimed otherwise.
+  [[nodiscard]] bool claim(wait_node& node, wake_list& wakes) noexcept {
+    queue_.remove(node);
+    if (!node.who->claim(node)) return false;
+    wakes.add(node);
+    return true;
+  }
+
+ private:
+  spin_lock lock_;
+  wait_queue queue_;
+};
+
+}  // namespace coir::detail
