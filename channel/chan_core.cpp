@@ -1,0 +1,126 @@
+// What of a channel is not worth inlining: making and dropping it, sleeping, closing.
+#include <coir/chan_core.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <stdexcept>
+
+#include <coir/error.hpp>
+
+namespace coir::detail {
+
+namespace {
+
+// No allocation can be larger: the user's half of the address space.
+constexpr std::size_t largest_allocation = sizeof(void*) == 8 ? std::size_t{1} << 47 : PTRDIFF_MAX;
+
+// A close wakes so many waiters at a time: it releases the lock between batches, and what claiming has brought into the
+// cache is still there for unpark().
+constexpr std::size_t close_batch = 64;
+
+// How many nodes ahead of the claims their waiters are fetched into the cache.
+constexpr int fetch_ahead = 4;
+
+}  // namespace
+
+chan_core* chan_core::make(std::size_t capacity, const element_operations& element) {
+  const std::size_t most = element.size == 0 ? static_cast<std::size_t>(PTRDIFF_MAX)
+                                             : (largest_allocation - element.offset) / element.size;
+  if (capacity > most) throw std::length_error("make_chan: impossible capacity");
+  void* memory = ::operator new(element.offset + capacity * element.size, std::align_val_t{element.alignment});
+  return ::new (memory) chan_core(capacity, element);
+}
+
+void chan_core::destroy() noexcept {
+  const element_operations& element = *element_;
+  std::byte* buffer = reinterpret_cast<std::byte*>(this) + element.offset;
+  for (std::size_t left = count(); left != 0; --left) {
+    element.destroy(buffer + head_ * element.size);
+    head_ = wrapped(head_ + 1);
+  }
+  this->~chan_core();
+  ::operator delete(static_cast<void*>(this), std::align_val_t{element.alignment});
+}
+
+bool chan_core::wait(wait_queue& queue, wait_node& node, const char* what, deadline until) {
+  waiter& self = this_waiter();
+  if (!begin_wait(self)) [[unlikely]] {
+    lock.unlock();
+    throw_cancelled();
+  }
+  node.who = &self;
+  queue.push_back(node);
+  const wake how = park(self, lock, {what, this}, until);
+  if (how == wake::fired) [[likely]] return true;  // unlinked by the claimer; the channel may be gone
+  lock.lock();
+  queue.remove(node);
+  lock.unlock();
+  if (how == wake::cancelled) throw_cancelled();
+  return false;
+}
+
+/// Claims up to `room` waiters of the queue, for a close.
+std::size_t chan_core::claim_some(wait_queue& queue, waiter** claimed, std::size_t room) noexcept {
+  // Each node and each waiter lies on a page of its own: with many of them, all the time goes into cache misses.
+  wait_node* ahead = queue.front();
+  for (int i = 0; i < fetch_ahead && ahead != nullptr; ++i) ahead = ahead->next;
+  std::size_t n = 0;
+  while (n < room) {
+    if (ahead != nullptr) {
+      __builtin_prefetch(ahead->who, 1);
+      ahead = ahead->next;
+      __builtin_prefetch(ahead, 1);
+    }
+    wait_node* node = queue.front();
+    if (node == nullptr) break;
+    queue.remove(*node);
+    if (!node->who->claim(*node)) continue;
+    node->ok = false;
+    claimed[n++] = node->who;
+  }
+  return n;
+}
+
+void chan_core::close() {
+  lock.lock();
+  if (closed()) {
+    lock.unlock();
+    throw closed_channel("close of closed channel");
+  }
+  closed_.store(true, std::memory_order_relaxed);
+  waiter* claimed[close_batch];
+  bool referenced = false;
+  for (;;) {
+    std::size_t n = claim_some(receivers, claimed, close_batch);
+    n += claim_some(senders, claimed + n, close_batch - n);
+    const bool more = n == close_batch;
+    if (more && !referenced) {
+      // Those woken first may drop every handle, the closer's too if they share one, before the last are claimed.
+      add_reference();
+      referenced = true;
+    }
+    lock.unlock();
+    for (std::size_t i = 0; i < n; ++i) unpark(*claimed[i]);
+    if (!more) break;
+    lock.lock();
+  }
+  if (referenced) release();
+}
+
+void throw_send_on_closed() { throw closed_channel("send on closed channel"); }
+
+void close_core(chan_core* core) {
+  if (core == nullptr) throw closed_channel("close of nil channel");
+  core->close();
+}
+
+void wait_out(const char* what, deadline until) {
+  waiter& self = this_waiter();
+  if (!begin_wait(self)) throw_cancelled();
+  // No node, no lock: only the timer or a canceller ends this.
+  if (park(self, [](void*) noexcept {}, nullptr, {what}, until) == wake::cancelled) throw_cancelled();
+}
+
+}  // namespace coir::detail

@@ -1,0 +1,308 @@
+// Typed channels, as Go has them: values pass from fiber to fiber (or plain thread) in order, each to one receiver.
+//
+//   coir::chan<int> ch = coir::make_chan<int>(16);
+//   coir::go([ch] { for (int i = 0; i < 100; ++i) ch.send(i);  ch.close(); });
+//   for (int v : ch) use(v);
+//
+// chan<T> is a cheap shared handle: copies are the same channel, which lives as long as one handle does; values left in
+// it are destroyed with it. A default-constructed one is the nil channel: sending to and receiving from it block forever,
+// its try forms never succeed, len() and cap() are 0. send_chan<T> and recv_chan<T> are one direction each; a chan<T>
+// converts to both.
+//
+// A channel holds up to `capacity` values; with none, a send waits until a receiver takes the value. Values arrive in the
+// order sent, waiters are served in the order they came. T may be move-only and need not be default-constructible, but its
+// move constructor must not throw; it runs under the channel's spin lock, so it must not use the channel or block.
+//
+// Thread safety: every member may be called on one channel from any number of fibers and threads; one handle *object* is
+// like a std::shared_ptr: const use beside const use only.
+// Happens-before (the Go memory model): a send happens before its receive completes; the k-th receive on a channel of
+// capacity C before the (k+C)-th send completes; close() before a receive that returns because of it.
+// Exceptions: closed_channel as said; `cancelled` from every call that blocks in a cancelled fiber, which then has
+// neither sent nor received anything.
+// Semantics: the Go specification, "Channel types", "Send statements", "Receive operator", "Close".
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <coir/chan_iterator.hpp>
+#include <coir/chan_operations.hpp>
+#include <coir/error.hpp>
+
+namespace coir {
+
+/// How a send ended. done: the value was taken or buffered. Otherwise it is still with the caller.
+enum class send_status { done, would_block, closed, timed_out };
+
+/// How a receive ended. closed: the channel is closed and drained.
+enum class recv_status { done, would_block, closed, timed_out };
+
+namespace detail {
+
+/// T as it is stored: void as unit.
+template <class T>
+using stored = std::conditional_t<std::is_void_v<T>, unit, T>;
+
+/// What all three kinds of handle have.
+class chan_handle {
+ public:
+  /// How many values are buffered; how many can be. For len() this is the past by the time the caller looks.
+  std::size_t len() const noexcept { return core() != nullptr ? core()->count() : 0; }
+  std::size_t cap() const noexcept { return core() != nullptr ? core()->capacity() : 0; }
+
+  bool is_nil() const noexcept { return core() == nullptr; }
+  explicit operator bool() const noexcept { return core() != nullptr; }
+
+ protected:
+  chan_handle() noexcept = default;
+  explicit chan_handle(core_reference core) noexcept : core_(std::move(core)) {}
+
+  chan_core* core() const noexcept { return core_.get(); }
+
+ private:
+  friend struct chan_access;
+
+  core_reference core_;
+};
+
+struct chan_access {
+  static chan_core* core(const chan_handle& h) noexcept { return h.core_.get(); }
+  static const core_reference& reference(const chan_handle& h) noexcept { return h.core_; }
+  static core_reference&& take_reference(chan_handle&& h) noexcept { return std::move(h.core_); }
+  template <class Chan>
+  static Chan make(core_reference core) noexcept {
+    return Chan(std::move(core));
+  }
+};
+
+inline send_status sent(attempt a) noexcept {
+  return a == attempt::done ? send_status::done : a == attempt::closed ? send_status::closed : send_status::would_block;
+}
+
+inline recv_status received(attempt a, recv_status if_not) noexcept {
+  return a == attempt::done ? recv_status::done : a == attempt::closed ? recv_status::closed : if_not;
+}
+
+/// The sending members of Handle, which is derived from this and from chan_handle.
+template <class Handle, class T>
+class send_members {
+ public:
+  /// Sends: blocks until a receiver has taken the value or the buffer has room. Throws closed_channel on a closed channel
+  /// (also when it is closed meanwhile); an rvalue is then left as it was.
+  void send(T&& value) const { detail::send<T>(core(), value); }
+  void send(const T& value) const
+    requires std::is_copy_constructible_v<T>
+  {
+    T copy(value);
+    detail::send<T>(core(), copy);
+  }
+
+  /// Sends if that is possible at once. The value is moved from only if `done`. Never blocks, never throws.
+  send_status try_send(T& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
+  send_status try_send(T&& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
+
+  /// Sends, but waits no longer than d, or until t. False: timed out. The value is moved from only if true.
+  /// Throws closed_channel. A time that is over tries once.
+  template <class Rep, class Period>
+  bool send_for(T& value, std::chrono::duration<Rep, Period> d) const {
+    return detail::send_until<T>(core(), value, [&] { return deadline_after(d); });
+  }
+  template <class Rep, class Period>
+  bool send_for(T&& value, std::chrono::duration<Rep, Period> d) const {
+    return send_for(value, d);
+  }
+  template <class Clock, class Duration>
+  bool send_until(T& value, std::chrono::time_point<Clock, Duration> t) const {
+    return detail::send_until<T>(core(), value, [&] { return deadline_at(t); });
+  }
+  template <class Clock, class Duration>
+  bool send_until(T&& value, std::chrono::time_point<Clock, Duration> t) const {
+    return send_until(value, t);
+  }
+
+  /// No more will be sent: wakes every blocked receiver and sender. Values that are buffered can still be received.
+  /// Throws closed_channel on a closed or nil channel. Does not block.
+  void close() const { close_core(core()); }
+
+ private:
+  chan_core* core() const noexcept { return chan_access::core(static_cast<const Handle&>(*this)); }
+};
+
+/// The same without a value.
+template <class Handle>
+class send_members<Handle, void> {
+ public:
+  void send() const {
+    unit token;
+    detail::send<unit>(core(), token);
+  }
+  send_status try_send() const noexcept {
+    unit token;
+    return sent(detail::try_send<unit>(core(), token));
+  }
+  template <class Rep, class Period>
+  bool send_for(std::chrono::duration<Rep, Period> d) const {
+    unit token;
+    return detail::send_until<unit>(core(), token, [&] { return deadline_after(d); });
+  }
+  template <class Clock, class Duration>
+  bool send_until(std::chrono::time_point<Clock, Duration> t) const {
+    unit token;
+    return detail::send_until<unit>(core(), token, [&] { return deadline_at(t); });
+  }
+  void close() const { close_core(core()); }
+
+ private:
+  chan_core* core() const noexcept { return chan_access::core(static_cast<const Handle&>(*this)); }
+};
+
+/// The receiving members of Handle, which is derived from this and from chan_handle.
+template <class Handle, class T>
+class recv_members {
+ public:
+  /// Receives: blocks until there is a value; nullopt: the channel is closed and drained.
+  std::optional<T> recv() const { return detail::receive<T>(core()); }
+
+  /// Receives if that is possible at once. `value` is assigned only if `done`. Never blocks.
+  recv_status try_recv(T& value) const {
+    std::optional<T> taken;
+    const attempt a = detail::try_receive<T>(core(), taken);
+    return assign(value, taken, a, recv_status::would_block);
+  }
+
+  /// Receives, but waits no longer than d, or until t. `value` is assigned only if `done`. A time that is over tries once.
+  template <class Rep, class Period>
+  recv_status recv_for(T& value, std::chrono::duration<Rep, Period> d) const {
+    std::optional<T> taken;
+    const attempt a = detail::receive_until<T>(core(), taken, [&] { return deadline_after(d); });
+    return assign(value, taken, a, recv_status::timed_out);
+  }
+  template <class Clock, class Duration>
+  recv_status recv_until(T& value, std::chrono::time_point<Clock, Duration> t) const {
+    std::optional<T> taken;
+    const attempt a = detail::receive_until<T>(core(), taken, [&] { return deadline_at(t); });
+    return assign(value, taken, a, recv_status::timed_out);
+  }
+
+  /// `for (T v : ch)`: receives until the channel is closed and drained; blocks between. A single-pass range; begin()
+  /// receives the first value. `*i` is an rvalue: the value is there to be taken.
+  chan_iterator<T> begin() const { return chan_iterator<T>(chan_access::reference(static_cast<const Handle&>(*this))); }
+  std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  chan_core* core() const noexcept { return chan_access::core(static_cast<const Handle&>(*this)); }
+
+  static recv_status assign(T& value, std::optional<T>& taken, attempt a, recv_status if_not) {
+    static_assert(std::is_move_assignable_v<T>, "coir: to receive into a T&, T must be move-assignable; recv() needs not");
+    if (taken) value = std::move(*taken);
+    return received(a, if_not);
+  }
+};
+
+/// The same without a value. recv(): false means closed and drained.
+template <class Handle>
+class recv_members<Handle, void> {
+ public:
+  bool recv() const { return detail::receive<unit>(core()).has_value(); }
+  recv_status try_recv() const noexcept {
+    std::optional<unit> taken;
+    return received(detail::try_receive<unit>(core(), taken), recv_status::would_block);
+  }
+  template <class Rep, class Period>
+  recv_status recv_for(std::chrono::duration<Rep, Period> d) const {
+    std::optional<unit> taken;
+    return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_after(d); }), recv_status::timed_out);
+  }
+  template <class Clock, class Duration>
+  recv_status recv_until(std::chrono::time_point<Clock, Duration> t) const {
+    std::optional<unit> taken;
+    return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_at(t); }), recv_status::timed_out);
+  }
+
+ private:
+  chan_core* core() const noexcept { return chan_access::core(static_cast<const Handle&>(*this)); }
+};
+
+}  // namespace detail
+
+/// Both directions.
+template <class T>
+class chan : public detail::chan_handle,
+             public detail::send_members<chan<T>, T>,
+             public detail::recv_members<chan<T>, T> {
+ public:
+  using value_type = T;
+
+  /// The nil channel.
+  chan() noexcept { detail::check_element<detail::stored<T>>(); }
+
+  friend bool operator==(const chan& a, const chan& b) noexcept { return a.core() == b.core(); }
+
+ private:
+  friend struct detail::chan_access;
+  explicit chan(detail::core_reference core) noexcept : chan_handle(std::move(core)) {}
+};
+
+/// The sending direction alone.
+template <class T>
+class send_chan : public detail::chan_handle, public detail::send_members<send_chan<T>, T> {
+ public:
+  using value_type = T;
+
+  send_chan() noexcept = default;
+  send_chan(const chan<T>& both) noexcept : chan_handle(detail::chan_access::reference(both)) {}
+  send_chan(chan<T>&& both) noexcept : chan_handle(detail::chan_access::take_reference(std::move(both))) {}
+
+  friend bool operator==(const send_chan& a, const send_chan& b) noexcept { return a.core() == b.core(); }
+};
+
+/// The receiving direction alone.
+template <class T>
+class recv_chan : public detail::chan_handle, public detail::recv_members<recv_chan<T>, T> {
+ public:
+  using value_type = T;
+
+  recv_chan() noexcept = default;
+  recv_chan(const chan<T>& both) noexcept : chan_handle(detail::chan_access::reference(both)) {}
+  recv_chan(chan<T>&& both) noexcept : chan_handle(detail::chan_access::take_reference(std::move(both))) {}
+
+  friend bool operator==(const recv_chan& a, const recv_chan& b) noexcept { return a.core() == b.core(); }
+};
+
+/// A new channel that holds up to `capacity` values; with 0, sender and receiver meet. Throws std::length_error for a
+/// capacity that no memory could hold, std::bad_alloc.
+template <class T>
+[[nodiscard]] chan<T> make_chan(std::size_t capacity = 0) {
+  using stored = detail::stored<T>;
+  detail::check_element<stored>();
+  using detail::chan_core;
+  detail::core_reference core(chan_core::make(capacity, detail::typed_element<stored>::operations));
+  return detail::chan_access::make<chan<T>>(std::move(core));
+}
+
+}  // namespace coir
+
+template <class T>
+struct std::hash<coir::chan<T>> {
+  std::size_t operator()(const coir::chan<T>& c) const noexcept {
+    return std::hash<void*>{}(coir::detail::chan_access::core(c));
+  }
+};
+
+template <class T>
+struct std::hash<coir::send_chan<T>> {
+  std::size_t operator()(const coir::send_chan<T>& c) const noexcept {
+    return std::hash<void*>{}(coir::detail::chan_access::core(c));
+  }
+};
+
+template <class T>
+struct std::hash<coir::recv_chan<T>> {
+  std::size_t operator()(const coir::recv_chan<T>& c) const noexcept {
+    return std::hash<void*>{}(coir::detail::chan_access::core(c));
+  }
+};

@@ -1,0 +1,245 @@
+// select: waits for the first of several channel operations, a timeout, a stop request.
+//
+//   coir::select(coir::on_recv(jobs, [&](std::optional<job> j) { ... }),   // nullopt: closed and drained
+//                coir::on_send(log, line),
+//                coir::on_timeout(100ms, [&] { ... }));
+//
+// Exactly one case takes effect; its handler, if it has one, then runs in the caller, and its index in the order written
+// is returned. If several are ready at once, one of them is chosen evenly at random. A value of a case that is not taken
+// is not moved from. A case on a nil channel is never ready; a receive from a closed channel is ready; so is a send to one,
+// and it throws closed_channel when it is chosen. With no case that could ever be ready it blocks forever.
+//
+// A case refers to its operands (channels, rvalues to send, handlers that are lvalues) instead of copying them: write it
+// where it is used, in the call. The number of cases may differ from run to run with a select_set (<coir/select_set.hpp>,
+// included here).
+//
+// Exceptions: closed_channel as said, `cancelled` if it blocks in a cancelled fiber (no case has then taken effect), and
+// what the handler throws. Allocates nothing. Thread safety and happens-before are those of the channel operations.
+// Semantics: the Go specification, "Select statements".
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+#include <coir/chan.hpp>
+#include <coir/select_case.hpp>
+#include <coir/select_operands.hpp>
+#include <coir/select_set.hpp>
+
+namespace coir {
+
+namespace detail {
+
+// A case has: ready(), a hint; try_now(), which lets it take effect if it can; describe(), which tells the core what to
+// wait for; finish(), which runs the handler once the case has taken effect.
+struct case_base {
+  case_base() = default;
+  case_base(const case_base&) = delete;
+  case_base& operator=(const case_base&) = delete;
+};
+
+template <class T, class Handler>
+class recv_case : case_base {
+ public:
+  using element = stored<T>;
+
+  template <class Chan, class H>
+  recv_case(Chan&& channel, H&& handler) noexcept
+      : channel_(std::forward<Chan>(channel)), handler_(std::forward<H>(handler)) {}
+
+  bool ready() const noexcept { return channel_.core() != nullptr && channel_.core()->may_receive(); }
+  bool try_now() noexcept { return try_receive<element>(channel_.core(), value_) != attempt::would_block; }
+  void describe(select_case& c) noexcept {
+    c.what = select_case::kind::receive;
+    c.core = channel_.core();
+    c.slot = &value_;
+  }
+  void finish() { deliver<T>(handler_, value_); }
+
+ private:
+  borrowed_channel channel_;
+  Handler handler_;
+  std::optional<element> value_;
+};
+
+template <class T, class Value, class Handler>
+class send_case : case_base {
+ public:
+  using element = stored<T>;
+
+  template <class Chan, class V, class H>
+  send_case(Chan&& channel, V&& value, H&& handler)
+      : channel_(std::forward<Chan>(channel)), value_(std::forward<V>(value)), handler_(std::forward<H>(handler)) {}
+
+  bool ready() const noexcept { return channel_.core() != nullptr && channel_.core()->may_send(); }
+  bool try_now() {
+    const attempt how = try_send<element>(channel_.core(), value_.get());
+    if (how == attempt::closed) throw_send_on_closed();
+    return how == attempt::done;
+  }
+  void describe(select_case& c) noexcept {
+    c.what = select_case::kind::send;
+    c.core = channel_.core();
+    c.slot = std::addressof(value_.get());
+  }
+  void finish() { handler_(); }
+
+ private:
+  borrowed_channel channel_;
+  Value value_;
+  Handler handler_;
+};
+
+template <class Handler>
+class timeout_case : case_base {
+ public:
+  template <class H>
+  timeout_case(timeout_operand t, H&& handler) noexcept : timeout_(t), handler_(std::forward<H>(handler)) {}
+
+  static constexpr bool ready() noexcept { return false; }
+  static constexpr bool try_now() noexcept { return false; }
+  void describe(select_case& c) noexcept { timeout_.describe(c); }
+  void finish() { handler_(); }
+
+ private:
+  timeout_operand timeout_;
+  Handler handler_;
+};
+
+template <class Handler>
+class stop_case : case_base {
+ public:
+  template <class H>
+  stop_case(std::stop_token token, H&& handler) noexcept
+      : stop_(std::move(token)), handler_(std::forward<H>(handler)) {}
+
+  bool ready() const noexcept { return stop_.requested(); }
+  bool try_now() const noexcept { return true; }  // once requested, always
+  void describe(select_case& c) noexcept {
+    c.what = select_case::kind::stop;
+    c.stop = &stop_;
+  }
+  void finish() { handler_(); }
+
+ private:
+  stop_waiter stop_;
+  Handler handler_;
+};
+
+template <class Handler>
+class otherwise_case : case_base {
+ public:
+  template <class H>
+  explicit otherwise_case(std::in_place_t, H&& handler) noexcept : handler_(std::forward<H>(handler)) {}
+
+  static constexpr bool ready() noexcept { return false; }
+  static constexpr bool try_now() noexcept { return false; }
+  static void describe(select_case& c) noexcept { c.what = select_case::kind::otherwise; }
+  void finish() { handler_(); }
+
+ private:
+  Handler handler_;
+};
+
+/// Lets one of the cases that seem ready take effect, without waiting. Returns its index, or n.
+template <class... Cases>
+[[gnu::always_inline]] inline std::size_t select_ready(Cases&... cases) {
+  std::uint64_t ready = 0;
+  unsigned i = 0;
+  ((ready |= std::uint64_t{cases.ready()} << i++), ...);
+  while (ready != 0) {
+    const unsigned chosen = random_bit(ready);
+    bool taken = false;
+    i = 0;
+    (void)((i++ == chosen && ((taken = cases.try_now()), true)) || ...);
+    if (taken) return chosen;
+    ready &= ~(std::uint64_t{1} << chosen);
+  }
+  return sizeof...(Cases);
+}
+
+template <class... Cases>
+[[gnu::noinline]] std::size_t select_slowly(Cases&... cases) {
+  std::array<select_case, sizeof...(Cases)> table;
+  std::array<std::uint32_t, sizeof...(Cases)> order;
+  std::size_t i = 0;
+  (cases.describe(table[i++]), ...);
+  return select_one(table.data(), table.size(), order.data());
+}
+
+}  // namespace detail
+
+/// Receives. The handler takes a std::optional<T> (nullopt: closed and drained), for a chan<void> a bool. Instead of a
+/// handler, a std::optional<T> (a bool) may be given, to be assigned if the case is taken.
+template <detail::receivable Chan, class Handler = detail::no_handler>
+[[nodiscard]] auto on_recv(Chan&& channel, Handler&& handler = {}) {
+  using T = typename std::remove_cvref_t<Chan>::value_type;
+  return detail::recv_case<T, detail::recv_handler<T, Handler>>(std::forward<Chan>(channel),
+                                                                 std::forward<Handler>(handler));
+}
+
+/// Sends `value`: an lvalue is copied now, an rvalue is moved from only if the case is taken.
+template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan>::value_type,
+          class Handler = detail::no_handler>
+  requires(!detail::sends_void<Chan>)
+[[nodiscard]] auto on_send(Chan&& channel, Value&& value, Handler&& handler = {}) {
+  using T = typename std::remove_cvref_t<Chan>::value_type;
+  return detail::send_case<T, detail::send_operand<T, Value&&>, Handler>(
+      std::forward<Chan>(channel), std::forward<Value>(value), std::forward<Handler>(handler));
+}
+
+/// The same on a chan<void>.
+template <detail::sendable Chan, class Handler = detail::no_handler>
+  requires detail::sends_void<Chan>
+[[nodiscard]] auto on_send(Chan&& channel, Handler&& handler = {}) {
+  return detail::send_case<void, detail::send_operand<detail::unit, detail::unit&&>, Handler>(
+      std::forward<Chan>(channel), detail::unit{}, std::forward<Handler>(handler));
+}
+
+/// Taken when nothing else was for d, counted from the call of select. Zero or less: if nothing else is ready.
+template <class Rep, class Period, class Handler = detail::no_handler>
+[[nodiscard]] auto on_timeout(std::chrono::duration<Rep, Period> d, Handler&& handler = {}) {
+  return detail::timeout_case<Handler>(detail::timeout_operand(d), std::forward<Handler>(handler));
+}
+
+/// Taken when nothing else was until t. A clock other than steady_clock is read now.
+template <class Clock, class Duration, class Handler = detail::no_handler>
+[[nodiscard]] auto on_timeout(std::chrono::time_point<Clock, Duration> t, Handler&& handler = {}) {
+  return detail::timeout_case<Handler>(detail::timeout_operand(t), std::forward<Handler>(handler));
+}
+
+/// Ready once a stop is requested; never for a token without a state.
+template <class Handler = detail::no_handler>
+[[nodiscard]] auto on_stop(std::stop_token token, Handler&& handler = {}) {
+  return detail::stop_case<Handler>(std::move(token), std::forward<Handler>(handler));
+}
+
+/// Taken at once if, at that instant, no other case could proceed: such a select never blocks.
+template <class Handler = detail::no_handler>
+[[nodiscard]] auto otherwise(Handler&& handler = {}) {
+  return detail::otherwise_case<Handler>(std::in_place, std::forward<Handler>(handler));
+}
+
+/// Waits until one of the cases takes effect; runs its handler; returns its index. See the top of this file.
+template <class... Cases>
+  requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>> && ...)
+std::size_t select(Cases&&... cases) {
+  if constexpr (sizeof...(Cases) == 0) {
+    detail::park_forever({"select (no cases)"});
+  } else {
+    std::size_t fired = sizeof...(Cases);
+    if constexpr (sizeof...(Cases) <= 64) fired = detail::select_ready(cases...);
+    if (fired == sizeof...(Cases)) fired = detail::select_slowly(cases...);
+    std::size_t i = 0;
+    (void)((i++ == fired && (cases.finish(), true)) || ...);
+    return fired;
+  }
+}
+
+}  // namespace coir

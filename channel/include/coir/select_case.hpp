@@ -1,0 +1,110 @@
+// The untyped half of select: what a case is to the core in select.cpp, and the core's one function. Not for users.
+//
+// Invariants:
+//  1. Exactly one case takes effect. A node of a losing case is unlinked before the select returns, throws, or runs a
+//     handler; handlers and stop callbacks' destructors run with no lock held.
+//  2. The locks of all channels of the select are held, taken in the order of their addresses, from before the last look
+//     at readiness until the sleeper's word says `waiting` (or `otherwise` is decided). So nothing becomes ready between
+//     the look and the sleep.
+//  3. A sleeper that was woken locks every channel of its cases, but the one whose case fired, before it leaves: whoever
+//     is still releasing the locks reads this frame until the last one is free.
+//  4. A stop request is seen, see stop_waiter.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include <coir/chan_core.hpp>
+#include <coir/park.hpp>
+
+namespace coir::detail {
+
+/// Turns a stop request into the claim of a sleeping select.
+///
+/// The callback may run before the wait has begun, or on another thread at the same time; no lock orders the two. So the
+/// callback stores requested_ and then loads word_, the sleeper stores word_ and then loads requested_, all four seq_cst:
+/// at least one of them sees the other's store. Sees the sleeper it, it takes its wait back and the stop case is ready;
+/// sees the callback the word, it claims that very wait, if it is not over. If both see, the claim fails, since the
+/// word's generation has moved on. Sleeper: arm() with no lock held; begin_wait(); look(); park; disarm() with no lock
+/// held (it waits for a callback that runs).
+class stop_waiter {
+ public:
+  explicit stop_waiter(std::stop_token token) noexcept : token_(std::move(token)) {}
+
+  bool possible() const noexcept { return token_.stop_possible(); }
+  bool requested() const noexcept { return token_.stop_requested(); }
+
+  void arm(waiter& self, wait_node& node) {
+    requested_.store(false, std::memory_order_relaxed);
+    word_.store(0, std::memory_order_relaxed);
+    self_ = &self;
+    node_ = &node;
+    callback_.emplace(token_, callback{this});
+  }
+  void disarm() noexcept { callback_.reset(); }
+
+  /// Publishes the word of the wait that has begun. True: the stop was requested before; do not sleep.
+  bool look(std::uint64_t word) noexcept {
+    word_.store(word, std::memory_order_seq_cst);
+    return requested_.load(std::memory_order_seq_cst);
+  }
+
+ private:
+  struct callback {
+    stop_waiter* owner;
+    void operator()() const noexcept { owner->stop(); }
+  };
+
+  void stop() noexcept {
+    requested_.store(true, std::memory_order_seq_cst);
+    const std::uint64_t word = word_.load(std::memory_order_seq_cst);
+    if (word != 0 && self_->claim_from_outside(word, waiter::fired, node_)) unpark(*self_);
+  }
+
+  std::stop_token token_;
+  std::atomic<bool> requested_{false};
+  std::atomic<std::uint64_t> word_{0};  // 0: no wait has begun (a word that waits is never 0)
+  waiter* self_ = nullptr;
+  wait_node* node_ = nullptr;
+  std::optional<std::stop_callback<callback>> callback_;
+};
+
+/// One case, on the stack of who selects (or in its select_set).
+struct select_case {
+  enum class kind : std::uint8_t { receive, send, timeout, stop, otherwise };
+
+  kind what{};
+  bool relative = false;    ///< timeout: `when` counts from the beginning of the wait
+  std::int64_t when = 0;    ///< timeout: nanoseconds
+  chan_core* core = nullptr;     ///< receive, send; null: the nil channel
+  void* slot = nullptr;          ///< receive: an empty std::optional<T> to fill; send: the T to move from
+  stop_waiter* stop = nullptr;   ///< stop
+  wait_node node;
+
+  bool on_channel() const noexcept { return core != nullptr; }
+  /// Hint, without locks.
+  bool seems_ready() const noexcept {
+    if (core != nullptr) return what == kind::receive ? core->may_receive() : core->may_send();
+    return stop != nullptr && stop->requested();
+  }
+};
+
+/// Waits until one of the cases takes effect; returns its index. `order` is room for n indices. Throws closed_channel if
+/// the chosen case sends to a closed channel, `cancelled`.
+std::size_t select_one(select_case* cases, std::size_t n, std::uint32_t* order);
+
+/// The same, but first tries what seems ready, one lock at a time.
+std::size_t select_any(select_case* cases, std::size_t n, std::uint32_t* order);
+
+/// One of the set bits, uniformly. At least one is set.
+unsigned random_bit_slowly(std::uint64_t set) noexcept;
+inline unsigned random_bit(std::uint64_t set) noexcept {
+  if ((set & (set - 1)) == 0) return static_cast<unsigned>(__builtin_ctzll(set));
+  return random_bit_slowly(set);
+}
+
+}  // namespace coir::detail

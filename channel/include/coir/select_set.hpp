@@ -1,0 +1,217 @@
+// select over cases that are put together at run time:
+//
+//   coir::select_set s;
+//   for (auto& ch : inputs) s.recv(ch, [&](std::optional<int> v) { ... });
+//   s.timeout(1s);
+//   while (...) std::size_t fired = s.wait();
+//
+// Cases are numbered from 0 in the order of their adding. The rules are those of select(); unlike there a set keeps its
+// operands: it holds references to its channels, and its handlers and values by value. wait() may be called again and
+// again; it allocates nothing after the first time.
+//
+// Thread safety: a set is used by one fiber or thread at a time. Movable, not copyable.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <coir/chan.hpp>
+#include <coir/select_case.hpp>
+#include <coir/select_operands.hpp>
+
+namespace coir {
+
+namespace detail {
+
+/// A case of a set: prepare() tells the core what to wait for, before each wait; finish() runs the handler, after the case
+/// has taken effect.
+class set_case {
+ public:
+  set_case() = default;
+  set_case(const set_case&) = delete;
+  set_case& operator=(const set_case&) = delete;
+  virtual ~set_case() = default;
+  virtual void prepare(select_case& c) = 0;
+  virtual void finish() = 0;
+};
+
+template <class T, class Handler>
+class set_recv final : public set_case {
+ public:
+  template <class H>
+  set_recv(recv_chan<T> channel, H&& handler) : channel_(std::move(channel)), handler_(std::forward<H>(handler)) {}
+
+  void prepare(select_case& c) override {
+    c.what = select_case::kind::receive;
+    c.core = chan_access::core(channel_);
+    c.slot = &value_;
+  }
+  void finish() override { deliver<T>(handler_, value_); }
+
+ private:
+  recv_chan<T> channel_;
+  Handler handler_;
+  std::optional<stored<T>> value_;
+};
+
+template <class T, class Handler>
+class set_send final : public set_case {
+ public:
+  using element = stored<T>;
+
+  template <class V, class H>
+  set_send(send_chan<T> channel, V&& value, H&& handler)
+      : channel_(std::move(channel)), next_(std::in_place, std::forward<V>(value)), handler_(std::forward<H>(handler)) {
+    if constexpr (std::is_copy_constructible_v<element>) original_.emplace(std::as_const(*next_));
+  }
+
+  void prepare(select_case& c) override {
+    if constexpr (std::is_copy_constructible_v<element>) {
+      if (!next_) next_.emplace(std::as_const(*original_));
+    }
+    c.what = select_case::kind::send;
+    c.core = next_ ? chan_access::core(channel_) : nullptr;  // spent: as if nil
+    c.slot = next_ ? std::addressof(*next_) : nullptr;
+  }
+  void finish() override {
+    next_.reset();
+    handler_();
+  }
+
+ private:
+  send_chan<T> channel_;
+  std::optional<element> original_;  // if T can be copied
+  std::optional<element> next_;      // the one to send
+  Handler handler_;
+};
+
+template <class Handler>
+class set_timeout final : public set_case {
+ public:
+  template <class H>
+  set_timeout(timeout_operand t, H&& handler) : timeout_(t), handler_(std::forward<H>(handler)) {}
+
+  void prepare(select_case& c) override { timeout_.describe(c); }
+  void finish() override { handler_(); }
+
+ private:
+  timeout_operand timeout_;
+  Handler handler_;
+};
+
+template <class Handler>
+class set_stop final : public set_case {
+ public:
+  template <class H>
+  set_stop(std::stop_token token, H&& handler) : stop_(std::move(token)), handler_(std::forward<H>(handler)) {}
+
+  void prepare(select_case& c) override {
+    c.what = select_case::kind::stop;
+    c.stop = &stop_;
+  }
+  void finish() override { handler_(); }
+
+ private:
+  stop_waiter stop_;
+  Handler handler_;
+};
+
+template <class Handler>
+class set_otherwise final : public set_case {
+ public:
+  template <class H>
+  explicit set_otherwise(std::in_place_t, H&& handler) : handler_(std::forward<H>(handler)) {}
+
+  void prepare(select_case& c) override { c.what = select_case::kind::otherwise; }
+  void finish() override { handler_(); }
+
+ private:
+  Handler handler_;
+};
+
+}  // namespace detail
+
+class select_set {
+ public:
+  select_set() noexcept;
+  select_set(select_set&& other) noexcept;
+  select_set& operator=(select_set&& other) noexcept;
+  ~select_set();
+
+  /// Adds a receive. The handler takes a std::optional<T>, for a chan<void> a bool; or give a std::optional<T> (a bool) to
+  /// be assigned, which must outlive the set. Like all that follow: returns the index of the case; throws std::bad_alloc.
+  template <detail::receivable Chan, class Handler = detail::no_handler>
+  std::size_t recv(Chan&& channel, Handler&& handler = {}) {
+    using T = typename std::remove_cvref_t<Chan>::value_type;
+    using kept = std::decay_t<detail::recv_handler<T, Handler>>;
+    return add(std::make_unique<detail::set_recv<T, kept>>(std::forward<Chan>(channel), std::forward<Handler>(handler)));
+  }
+
+  /// Adds a send. A value that can be copied is kept, and each time that the case is taken a copy is sent; one that cannot
+  /// is sent once, and from then on the case is never ready.
+  template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan>::value_type,
+            class Handler = detail::no_handler>
+    requires(!detail::sends_void<Chan>)
+  std::size_t send(Chan&& channel, Value&& value, Handler&& handler = {}) {
+    using T = typename std::remove_cvref_t<Chan>::value_type;
+    return add(std::make_unique<detail::set_send<T, std::decay_t<Handler>>>(
+        std::forward<Chan>(channel), static_cast<T>(std::forward<Value>(value)), std::forward<Handler>(handler)));
+  }
+  template <detail::sendable Chan, class Handler = detail::no_handler>
+    requires detail::sends_void<Chan>
+  std::size_t send(Chan&& channel, Handler&& handler = {}) {
+    return add(std::make_unique<detail::set_send<void, std::decay_t<Handler>>>(
+        std::forward<Chan>(channel), detail::unit{}, std::forward<Handler>(handler)));
+  }
+
+  /// Adds a timeout: d from the beginning of each wait, or t.
+  template <class Rep, class Period, class Handler = detail::no_handler>
+  std::size_t timeout(std::chrono::duration<Rep, Period> d, Handler&& handler = {}) {
+    return add_timeout(detail::timeout_operand(d), std::forward<Handler>(handler));
+  }
+  template <class Clock, class Duration, class Handler = detail::no_handler>
+  std::size_t timeout(std::chrono::time_point<Clock, Duration> t, Handler&& handler = {}) {
+    return add_timeout(detail::timeout_operand(t), std::forward<Handler>(handler));
+  }
+
+  /// Adds a case that is ready once a stop is requested.
+  template <class Handler = detail::no_handler>
+  std::size_t stop(std::stop_token token, Handler&& handler = {}) {
+    return add(
+        std::make_unique<detail::set_stop<std::decay_t<Handler>>>(std::move(token), std::forward<Handler>(handler)));
+  }
+
+  /// Adds the case that is taken if no other one is ready: wait() then never blocks.
+  template <class Handler = detail::no_handler>
+  std::size_t otherwise(Handler&& handler = {}) {
+    return add(
+        std::make_unique<detail::set_otherwise<std::decay_t<Handler>>>(std::in_place, std::forward<Handler>(handler)));
+  }
+
+  /// Waits until one of the cases takes effect; runs its handler; returns its index. Throws closed_channel, `cancelled`,
+  /// and what the handler throws. The handler may add cases, and may wait; it must not destroy or move the set.
+  std::size_t wait();
+
+  /// How many cases there are.
+  std::size_t size() const noexcept { return set_.size(); }
+
+ private:
+  std::size_t add(std::unique_ptr<detail::set_case> added);
+  template <class Handler>
+  std::size_t add_timeout(detail::timeout_operand t, Handler&& handler) {
+    return add(std::make_unique<detail::set_timeout<std::decay_t<Handler>>>(t, std::forward<Handler>(handler)));
+  }
+
+  std::vector<std::unique_ptr<detail::set_case>> set_;
+  std::vector<detail::select_case> cases_;  // the frame of wait(), kept for the next one
+  std::vector<std::uint32_t> order_;
+};
+
+}  // namespace coir

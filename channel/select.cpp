@@ -1,0 +1,290 @@
+// The blocking core of select, for the variadic select() and for select_set. See select_case.hpp for the invariants.
+#include <coir/select_case.hpp>
+
+#include <algorithm>
+
+namespace coir::detail {
+
+namespace {
+
+/// Uniform in [0, n), as exactly as 64 random bits allow.
+std::uint64_t random_below(std::uint64_t n) noexcept {
+  __extension__ using wide = unsigned __int128;
+  return static_cast<std::uint64_t>((static_cast<wide>(random_bits()) * n) >> 64);
+}
+
+constexpr std::uint32_t none = UINT32_MAX;
+
+/// The operation of a case on a channel, whose lock is held.
+attempt attempt_locked(const select_case& c, waiter*& woken) noexcept {
+  return c.what == select_case::kind::receive ? c.core->try_receive(c.core->element(), c.slot, woken)
+                                              : c.core->try_send(c.core->element(), c.slot, woken);
+}
+
+/// Lets the case take effect if it can at once. Throws closed_channel.
+bool try_case(const select_case& c) {
+  if (!c.on_channel()) return true;  // a stop, requested
+  waiter* woken = nullptr;
+  c.core->lock.lock();
+  const attempt how = attempt_locked(c, woken);
+  c.core->lock.unlock();
+  if (woken != nullptr) unpark(*woken);
+  if (how == attempt::closed && c.what == select_case::kind::send) throw_send_on_closed();
+  return how != attempt::would_block;
+}
+
+class selection {
+ public:
+  selection(select_case* cases, std::uint32_t n, std::uint32_t* order) : cases_(cases), n_(n), order_(order) { sort(); }
+
+  std::uint32_t run();
+
+ private:
+  using kind = select_case::kind;
+
+  void sort();
+  void note_timeout(std::uint32_t i);
+  chan_core* core(std::uint32_t k) const noexcept { return cases_[order_[k]].core; }
+  /// Whether the k-th of the ordered cases is the first of its channel.
+  bool first(std::uint32_t k) const noexcept { return k == 0 || core(k) != core(k - 1); }
+
+  void lock_all() noexcept {
+    for (std::uint32_t k = 0; k < channels_; ++k)
+      if (first(k)) core(k)->lock.lock();
+  }
+  void unlock_all() noexcept;
+  static void unlock_all_of(void* self) noexcept { static_cast<selection*>(self)->unlock_all(); }
+
+  std::uint32_t take_ready();
+  std::uint32_t sleep(waiter& self);
+  std::uint32_t look_and_sleep(waiter* self);
+  void link(waiter& self) noexcept;
+  void unlink(const wait_node* fired) noexcept;
+  void arm(waiter& self);
+  void disarm() noexcept;
+
+  select_case* cases_;
+  std::uint32_t n_;
+  std::uint32_t* order_;        // the cases on channels, by address; then those on stop tokens
+  std::uint32_t channels_ = 0;
+  std::uint32_t stops_ = 0;
+  std::uint32_t otherwise_ = none;
+  std::uint32_t timeout_ = none;
+  deadline now_ = 0;
+  deadline until_ = no_deadline;
+};
+
+void selection::note_timeout(std::uint32_t i) {
+  const select_case& c = cases_[i];
+  deadline until = 0;
+  if (!c.relative) {
+    until = c.when;
+  } else if (c.when > 0) {
+    if (now_ == 0) now_ = now();
+    // Stays below no_deadline: a wait that long is still a timer.
+    until = c.when >= no_deadline - 1 - now_ ? no_deadline - 1 : now_ + c.when;
+  }
+  if (timeout_ == none || until < until_) {
+    timeout_ = i;
+    until_ = until;
+  }
+}
+
+/// Orders the cases on channels, so that the locks can be taken in order and each once.
+void selection::sort() {
+  for (std::uint32_t i = 0; i < n_; ++i) {
+    switch (cases_[i].what) {
+      case kind::receive:
+      case kind::send:
+        if (cases_[i].core != nullptr) order_[channels_++] = i;
+        break;
+      case kind::timeout:
+        note_timeout(i);
+        break;
+      case kind::stop:
+        break;
+      case kind::otherwise:
+        if (otherwise_ == none) otherwise_ = i;
+        break;
+    }
+  }
+  const auto before = [this](std::uint32_t a, std::uint32_t b) { return cases_[a].core < cases_[b].core; };
+  constexpr std::uint32_t few = 16;
+  if (channels_ > few) {
+    std::sort(order_, order_ + channels_, before);
+  } else {
+    for (std::uint32_t k = 1; k < channels_; ++k) {
+      const std::uint32_t moving = order_[k];
+      std::uint32_t to = k;
+      for (; to > 0 && before(moving, order_[to - 1]); --to) order_[to] = order_[to - 1];
+      order_[to] = moving;
+    }
+  }
+  for (std::uint32_t i = 0; i < n_; ++i)
+    if (cases_[i].what == kind::stop && cases_[i].stop->possible()) order_[channels_ + stops_++] = i;
+}
+
+void selection::unlock_all() noexcept {
+  // As soon as a lock is free a claimer may wake the sleeper; it cannot leave before the last lock is free, but then this
+  // frame may be gone. So nothing of it is read after that.
+  std::uint32_t k = 0;
+  while (k < channels_) {
+    chan_core* const here = core(k);
+    do {
+      ++k;
+    } while (k < channels_ && core(k) == here);
+    const bool last = k == channels_;
+    here->lock.unlock();
+    if (last) return;
+  }
+}
+
+/// Under all locks: lets one of the ready cases take effect, chosen evenly, and releases the locks. `none`: nothing is
+/// ready, and the locks are still held.
+std::uint32_t selection::take_ready() {
+  for (;;) {
+    std::uint32_t ready = 0;
+    const std::uint32_t all = channels_ + stops_;
+    for (std::uint32_t k = 0; k < all; ++k)
+      if (cases_[order_[k]].seems_ready()) ++ready;
+    if (ready == 0) return none;
+    auto skip = ready == 1 ? 0 : static_cast<std::uint32_t>(random_below(ready));
+    std::uint32_t k = 0;
+    for (; k < all; ++k) {
+      if (!cases_[order_[k]].seems_ready()) continue;
+      if (skip == 0) break;
+      --skip;
+    }
+    if (k == all) continue;  // cannot be: what is ready under the locks stays so
+    const std::uint32_t i = order_[k];
+    const select_case& c = cases_[i];
+    waiter* woken = nullptr;
+    const attempt how = c.on_channel() ? attempt_locked(c, woken) : attempt::done;
+    if (how == attempt::would_block) continue;  // only dead nodes waited there; they are unlinked now
+    unlock_all();
+    if (woken != nullptr) unpark(*woken);
+    if (how == attempt::closed && c.what == kind::send) throw_send_on_closed();
+    return i;
+  }
+}
+
+void selection::link(waiter& self) noexcept {
+  // In the order written, so that of two cases on one channel the first is served first.
+  for (std::uint32_t i = 0; i < n_; ++i) {
+    select_case& c = cases_[i];
+    if (c.core == nullptr) continue;
+    c.node.who = &self;
+    c.node.slot = c.slot;
+    c.node.index = i;
+    (c.what == kind::receive ? c.core->receivers : c.core->senders).push_back(c.node);
+  }
+}
+
+void selection::unlink(const wait_node* fired) noexcept {
+  for (std::uint32_t k = 0; k < channels_;) {
+    chan_core* const here = core(k);
+    const std::uint32_t begin = k;
+    do {
+      ++k;
+    } while (k < channels_ && core(k) == here);
+    if (k - begin == 1 && &cases_[order_[begin]].node == fired) continue;  // the claimer has unlinked it
+    here->lock.lock();
+    for (std::uint32_t j = begin; j < k; ++j) {
+      select_case& c = cases_[order_[j]];
+      (c.what == kind::receive ? here->receivers : here->senders).remove(c.node);
+    }
+    here->lock.unlock();
+  }
+}
+
+void selection::arm(waiter& self) {
+  for (std::uint32_t k = channels_; k < channels_ + stops_; ++k) {
+    select_case& c = cases_[order_[k]];
+    c.node.index = order_[k];
+    c.stop->arm(self, c.node);
+  }
+}
+
+void selection::disarm() noexcept {
+  for (std::uint32_t k = channels_; k < channels_ + stops_; ++k) cases_[order_[k]].stop->disarm();
+}
+
+std::uint32_t selection::sleep(waiter& self) {
+  if (!begin_wait(self)) {
+    unlock_all();
+    throw_cancelled();
+  }
+  if (stops_ != 0) {
+    const std::uint64_t word = self.word();
+    bool requested = false;
+    for (std::uint32_t k = channels_; k < channels_ + stops_; ++k)
+      if (cases_[order_[k]].stop->look(word)) requested = true;
+    if (requested) {
+      abandon_wait(self);
+      return take_ready();  // the stop case, at least
+    }
+  }
+  link(self);
+  // Without channels no lock keeps this frame alive while `release` runs, so that one reads nothing.
+  const auto release = channels_ != 0 ? &selection::unlock_all_of : +[](void*) noexcept {};
+  const wake how = park(self, release, this, {"select"}, until_);
+  const wait_node* const fired = how == wake::fired ? self.fired_node() : nullptr;
+  unlink(fired);
+  if (how == wake::cancelled) throw_cancelled();
+  if (fired == nullptr) return timeout_;
+  if (cases_[fired->index].what == kind::send && !fired->ok) throw_send_on_closed();
+  return fired->index;
+}
+
+std::uint32_t selection::look_and_sleep(waiter* self) {
+  lock_all();
+  const std::uint32_t taken = take_ready();
+  if (taken != none) return taken;
+  if (timeout_ != none && (until_ == 0 || until_ <= (now_ != 0 ? now_ : now()))) {
+    unlock_all();
+    return timeout_;
+  }
+  if (otherwise_ != none) {
+    unlock_all();
+    return otherwise_;
+  }
+  return sleep(self != nullptr ? *self : this_waiter());
+}
+
+std::uint32_t selection::run() {
+  if (channels_ + stops_ == 0 && otherwise_ == none && timeout_ == none) park_forever({"select (no cases)"});
+  if (stops_ == 0) return look_and_sleep(nullptr);
+  struct armed {
+    selection& s;
+    ~armed() { s.disarm(); }
+  } until_return{*this};
+  waiter& self = this_waiter();
+  arm(self);
+  return look_and_sleep(&self);
+}
+
+}  // namespace
+
+std::size_t select_one(select_case* cases, std::size_t n, std::uint32_t* order) {
+  return selection(cases, static_cast<std::uint32_t>(n), order).run();
+}
+
+std::size_t select_any(select_case* cases, std::size_t n, std::uint32_t* order) {
+  std::uint64_t ready = 0;
+  if (n <= 64)
+    for (std::size_t i = 0; i < n; ++i) ready |= std::uint64_t{cases[i].seems_ready()} << i;
+  while (ready != 0) {
+    const unsigned i = random_bit(ready);
+    if (try_case(cases[i])) return i;
+    ready &= ~(std::uint64_t{1} << i);
+  }
+  return select_one(cases, n, order);
+}
+
+unsigned random_bit_slowly(std::uint64_t set) noexcept {
+  auto skip = random_below(static_cast<std::uint64_t>(__builtin_popcountll(set)));
+  for (; skip != 0; --skip) set &= set - 1;
+  return static_cast<unsigned>(__builtin_ctzll(set));
+}
+
+}  // namespace coir::detail
