@@ -12,8 +12,10 @@
 // Happens-before: go() and spawn() happen before the fiber's function starts.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <type_traits>
@@ -58,7 +60,7 @@ namespace detail {
 class main_fiber {
  public:
   void signal() noexcept;
-  void wait() noexcept;
+  bool done() const noexcept;
 
  private:
   std::atomic<std::uint32_t> done_{0};

@@ -1,0 +1,26 @@
+// A pair of fences for protocols with a hot and a cold side (Dekker's pattern: each side stores its own word, then loads
+// the other's; at least one of them must see the other's store). The hot side pays a compiler barrier, the cold side a
+// system call: membarrier(PRIVATE_EXPEDITED), which runs a full fence on every CPU where this process is running.
+// Where the kernel refuses membarrier, both sides are real fences.
+#pragma once
+
+#include <atomic>
+
+namespace coir::detail {
+
+/// True once membarrier is known to be refused. Written before the first runtime starts a thread.
+extern std::atomic<bool> membarrier_refused;
+
+/// Registers with the kernel; any number of times, from any thread.
+void register_asymmetric_fence() noexcept;
+
+[[gnu::always_inline]] inline void light_fence() noexcept {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  // relaxed: set before any thread that may take part exists
+  if (membarrier_refused.load(std::memory_order_relaxed)) [[unlikely]]
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void heavy_fence() noexcept;
+
+}  // namespace coir::detail

@@ -1,0 +1,20 @@
+// The C++ runtime's exception state of a thread of execution (Itanium C++ ABI, 2.2.2): the stack of caught exceptions and
+// the count of uncaught ones. The ABI keeps it per OS thread; a fiber takes its own along at every switch.
+#pragma once
+
+#include <cxxabi.h>
+
+namespace coir::detail {
+
+/// The public head of __cxa_eh_globals, which libstdc++ and libc++abi share.
+struct exception_state {
+  void* caught = nullptr;
+  unsigned int uncaught = 0;
+};
+
+/// The calling thread's, stable for its life.
+inline exception_state* thread_exception_state() noexcept {
+  return reinterpret_cast<exception_state*>(abi::__cxa_get_globals());
+}
+
+}  // namespace coir::detail

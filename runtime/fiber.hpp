@@ -1,0 +1,82 @@
+// The control block of a started fiber. It lives at the top of its stack, so that a parked fiber costs one page, and
+// it outlives the fibers: a stack that lost its fiber goes to a free list with its context suspended in stack_main(),
+// and the next fresh fiber starts there.
+//
+// Who may touch it: the fiber itself while it runs; whoever made it runnable, until it is in a run queue; the processor
+// that holds it there. Members marked (any) are read by others at any time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include <boost/context/fiber.hpp>
+
+#include <coir/fiber_id.hpp>
+#include <coir/park.hpp>
+#include <coir/start_record.hpp>
+
+#include "exception_state.hpp"
+#include "sanitizer.hpp"
+#include "timer_heap.hpp"
+
+namespace coir::detail {
+
+class scheduler;
+class worker;
+
+enum class run_state : std::uint8_t { free, queued, running };
+
+struct alignas(64) fiber : runnable {
+  fiber(scheduler& s, char* b, char* t) noexcept
+      : runnable(kind::suspended), home(&s), bottom(b), top(t), tsan(tsan_create()) {}
+
+  // --- first line: what a switch touches
+  boost::context::fiber context;  // null while it runs; stored by whoever runs after the switch
+  worker* on = nullptr;           // where it runs now; set by whoever switches to it, so re-read it after each switch
+  waiter wait{waiter::kind::fiber};
+  exception_state exceptions;
+
+  // --- second line
+  start_record* record = nullptr;  // what a stack that is being started shall run
+  timer_node* timer = nullptr;     // of the wait in progress
+  std::atomic<bool> cancel_requested{false};        // (any) sticky until the fiber ends; see park.hpp, invariant 5
+  std::atomic<run_state> state{run_state::free};    // (any) `blocked` is running plus a waiting word
+  std::atomic<std::uint32_t> uncancellable_depth{0};  // (any) written by the fiber alone
+  wait_reason why{"nothing", nullptr};
+  std::atomic<std::int64_t> since{0};
+  const char* spawn_file = "?";
+  std::uint64_t id = 0;
+
+  // --- cold
+  spin_lock stop_lock;  // guards `stop`, which the fiber makes when it is asked for its token
+  std::unique_ptr<std::stop_source> stop;
+  std::unique_ptr<std::string> name;
+  scheduler* home;
+  char* bottom;  // lowest usable byte, above the guard
+  char* top;     // just above this block's region
+  [[no_unique_address]] tsan_fiber tsan;
+  [[no_unique_address]] asan_stack asan;
+};
+
+inline fiber& fiber_of(waiter& w) noexcept {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+  return *reinterpret_cast<fiber*>(reinterpret_cast<char*>(&w) - offsetof(fiber, wait));
+#pragma GCC diagnostic pop
+}
+
+/// Cancels the wait that the fiber is in, or the next one. The caller sees to it that the control block stays this
+/// fiber's, or does not mind. Returns the fiber's stop source, if it has one, to be signalled with no lock held.
+[[nodiscard]] std::optional<std::stop_source> cancel_fiber(fiber& f) noexcept;
+
+/// An id for a fiber that has not started.
+fiber_id new_fiber_id() noexcept;
+
+/// Drops what a fiber leaves behind when its function has returned.
+void end_fiber(fiber& f) noexcept;
+
+}  // namespace coir::detail

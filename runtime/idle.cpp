@@ -1,0 +1,418 @@
+#include <algorithm>
+#include <system_error>
+
+#include <pthread.h>
+
+#include "clock.hpp"
+#include "futex.hpp"
+#include "report.hpp"
+#include "scheduler.hpp"
+#include "threads.hpp"
+
+// The idle protocol: how workers search, steal, sleep and are woken.
+//
+// A processor is busy (a worker owns it) or idle (in idle_processors_); a worker is busy, searching (busy and counted in
+// searching_) or asleep (in sleepers_). A worker gives its processor up before it sleeps; a waker takes an idle processor and
+// hands it to a sleeper.
+//
+// Invariant (no lost wake-up): work that is pushed is either seen by its own processor's worker, which is awake, or by a
+// searcher, or the pusher sees idle_ != 0 and searching_ == 0 and wakes one:
+//   pusher:   push;                       light fence;  load idle_, searching_
+//   sleeper:  ++idle_, --searching_;      heavy fence;  look at all queues again (work_visible), only then sleep
+// A worker that finds work while searching wakes the next searcher if more is visible, so that one wake per push is enough.
+//
+// How eagerly. Waking a sleeper costs the waker some 14 us, and the woken one arrives some 50 us later: work that its own
+// processor will have done by then is not worth it. So
+//   - what goes to `next` wakes nobody;
+//   - a wake that found nothing to steal doubles the number of picks that must pass before its processor may wake again
+//     (wake_gap); a steal sets it to zero;
+//   - a thief takes ready fibers only if the oldest has not moved for steal_ready_after: a queue that moves quickly is
+//     being served, and to spread fibers that talk to each other costs more than it gains;
+//   - the monitor (monitor.cpp) catches what these rules are wrong about, within a millisecond.
+//
+// Rejected: waking on every push (Go does; with a pair that talks, every message costs a futex call); spinning until work
+// comes (burns a core); stealing at once (Boost.Fiber's work stealing is 5 to 20 times slower with two threads than
+// with one, because every wake crosses cores); a list of sleepers without rechecking after the fence (loses wake-ups).
+
+namespace coir::detail {
+
+namespace {
+
+constexpr std::int64_t search_for = 50'000;         // ns; about what being woken costs
+constexpr std::int64_t steal_fresh_after = 5'000;   // a few fresh fibers: when the oldest has waited so long
+constexpr std::uint32_t steal_fresh_at = 4;         // so many at once are worth stealing right away
+constexpr std::int64_t steal_ready_after = 20'000;
+constexpr std::int64_t steal_next_after = 50'000;
+constexpr std::int64_t busy_timer_slack = 500'000;  // a busy processor fires its own timers, unless it computes so long
+constexpr std::uint32_t first_gap = 64;
+constexpr std::uint32_t largest_gap = 1U << 16;
+constexpr std::size_t timer_batch = 64;
+
+inline void pause_briefly() noexcept {
+  for (int i = 0; i < 20; ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+}
+
+}  // namespace
+
+// ---- a worker's life -----------------------------------------------------------------------------------------------
+
+void scheduler::work(worker& w) noexcept {
+  set_current_worker(&w);
+  w.exceptions = thread_exception_state();
+  w.tsan = tsan_current();
+#if defined(COIR_ASAN)
+  pthread_attr_t attributes;
+  void* bottom = nullptr;
+  if (::pthread_getattr_np(::pthread_self(), &attributes) == 0) {
+    ::pthread_attr_getstack(&attributes, &bottom, &w.asan.size);
+    ::pthread_attr_destroy(&attributes);
+  }
+  w.asan.bottom = bottom;
+#endif
+  while (runnable* r = find_work(w)) {  // bracket open
+    fiber* f = r->what == runnable::kind::fresh ? stack_for(w, *w.held, r) : static_cast<fiber*>(r);
+    switch_to_fiber(w, *f);
+    w.leave();
+  }
+  set_current_worker(nullptr);
+}
+
+// Returns with the bracket open; null when the runtime ends.
+runnable* scheduler::find_work(worker& w) noexcept {
+  for (;;) {
+    if (w.held != nullptr) {
+      run_due_timers(w);
+      processor& p = w.enter();
+      if (runnable* r = pick(w, p)) {
+        if (w.searching) {
+          w.leave();
+          stop_searching(w, true);
+          w.enter();
+        }
+        return r;
+      }
+      p.timers.clean();
+      w.leave();
+      if (runnable* r = search(w)) return r;
+    }
+    if (!release_and_sleep(w)) return nullptr;
+  }
+}
+
+// ---- timers --------------------------------------------------------------------------------------------------------
+
+void scheduler::fire_all(processor& p, deadline time) noexcept {
+  due_timer due[timer_batch];
+  for (std::size_t n = timer_batch; n == timer_batch;) {
+    n = 0;
+    if (!p.try_lock()) return;  // whoever holds it comes by here, or the next search does
+    while (n < timer_batch && (due[n] = p.timers.pop_due(time))) ++n;
+    p.unlock();
+    for (std::size_t i = 0; i < n; ++i) due[i].fire(due[i].arg, due[i].stamp);
+  }
+}
+
+void scheduler::run_due_timers(worker& w) noexcept {
+  processor& mine = *w.held;
+  const deadline of_idle = idle_deadline_.load(std::memory_order_relaxed);
+  if (mine.timers.earliest() == no_deadline && of_idle == no_deadline) return;
+  const deadline time = monotonic_now();
+  while (mine.timers.earliest() <= time) {
+    w.enter();
+    const due_timer due = mine.timers.pop_due(time);
+    w.leave();
+    if (!due) break;
+    due.fire(due.arg, due.stamp);
+  }
+  if (of_idle > time) return;
+  for (const auto& p : processors_)
+    if (p->owner() == nullptr && p->timers.earliest() <= time) fire_all(*p, time);
+  idle_lock_.lock();
+  publish_idle_deadline();
+  idle_lock_.unlock();
+}
+
+// Under idle_lock_.
+void scheduler::publish_idle_deadline() noexcept {
+  deadline earliest = no_deadline;
+  for (const processor* p : idle_processors_) earliest = std::min(earliest, p->timers.earliest());
+  idle_deadline_.store(earliest, std::memory_order_relaxed);
+}
+
+// ---- searching and stealing ----------------------------------------------------------------------------------------
+
+runnable* scheduler::search(worker& w) noexcept {
+  const auto count = static_cast<std::uint32_t>(processors_.size());
+  if (count == 1) return nullptr;
+  if (!w.searching) {
+    const std::uint32_t busy = count - std::min(count, idle_.load(std::memory_order_relaxed));
+    if (searching_.load(std::memory_order_relaxed) * 2 >= busy) return nullptr;
+    searching_.fetch_add(1, std::memory_order_seq_cst);
+    w.searching = true;
+  }
+  w.samples.assign(count, {});
+  const std::int64_t begin = monotonic_now();
+  std::int64_t time = begin;
+  while (time - begin < search_for && !stopping_.load(std::memory_order_relaxed)) {
+    const auto first = static_cast<std::uint32_t>(random_bits() % count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      processor& victim = *processors_[(first + i) % count];
+      if (&victim == w.held) continue;
+      if (victim.timers.earliest() <= time - busy_timer_slack) fire_all(victim, time);
+      if (runnable* r = steal_from(w, victim)) {
+        stop_searching_found(w);
+        return r;
+      }
+    }
+    processor& p = w.enter();
+    if (runnable* r = pick(w, p)) {
+      w.leave();
+      stop_searching(w, true);
+      w.enter();
+      return r;
+    }
+    w.leave();
+    if (idle_.load(std::memory_order_relaxed) + 1 >= count) break;  // nobody runs whom one could steal from
+    pause_briefly();
+    time = monotonic_now();
+  }
+  return nullptr;
+}
+
+runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
+  const std::int64_t time = monotonic_now();
+  victim_sample& seen = w.samples[victim.index()];
+  const auto still = [time](std::uint32_t& last, std::uint32_t current, std::int64_t& since, std::int64_t long_enough) {
+    if (since == 0 || last != current) {
+      last = current;
+      since = time;
+      return false;
+    }
+    return time - since >= long_enough;
+  };
+  const std::uint32_t fresh = victim.fresh.size();
+  const std::uint32_t ready = victim.ready.size();
+  const bool fresh_waits =
+      still(seen.fresh_head, victim.fresh.head(), seen.fresh_since, steal_fresh_after) && fresh != 0;
+  const bool ready_waits =
+      still(seen.ready_head, victim.ready.head(), seen.ready_since, steal_ready_after) && ready != 0;
+  const bool next_waits = still(seen.tick, victim.tick.load(std::memory_order_relaxed), seen.tick_since, steal_next_after) &&
+                          victim.has_next.load(std::memory_order_relaxed);
+  const bool take_fresh = fresh >= steal_fresh_at || fresh_waits;
+  if (!take_fresh && !ready_waits && !next_waits) return nullptr;
+
+  if (!victim.try_lock()) return nullptr;
+  runnable* loot[processor::ring::capacity / 2 + 1];
+  std::uint32_t n = 0;
+  if (ready_waits) n = victim.ready.take_half(loot);
+  if (n == 0 && take_fresh) n = victim.fresh.take_half(loot);
+  if (n == 0 && next_waits && victim.next != nullptr) {
+    loot[n++] = std::exchange(victim.next, nullptr);
+    victim.has_next.store(false, std::memory_order_relaxed);
+  }
+  victim.unlock();
+  if (n == 0) return nullptr;
+  victim.wake_gap.store(0, std::memory_order_relaxed);
+  return keep_loot(w, loot, n);
+}
+
+// The oldest runs at once; returns it with the bracket open.
+runnable* scheduler::keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept {
+  processor& p = w.enter();
+  for (std::uint32_t i = 1; i < n; ++i) {
+    if (loot[i]->what == runnable::kind::fresh)
+      push_fresh(p, loot[i]);
+    else
+      push_ready(p, loot[i]);
+  }
+  return loot[0];
+}
+
+void scheduler::stop_searching(worker& w, bool found) noexcept {
+  w.searching = false;
+  const bool last = searching_.fetch_sub(1, std::memory_order_seq_cst) == 1;
+  if (!found) {
+    if (std::exchange(w.woken, false))  // woken for nothing
+      for (const auto& p : processors_)
+        if (p->owner() != nullptr)
+          p->wake_gap.store(std::clamp(p->wake_gap.load(std::memory_order_relaxed) * 2, first_gap, largest_gap),
+                            std::memory_order_relaxed);
+    return;
+  }
+  w.woken = false;
+  if (last && idle_.load(std::memory_order_relaxed) != 0 && work_visible()) wake_one();
+}
+
+// As stop_searching(w, true), in an open bracket.
+void scheduler::stop_searching_found(worker& w) noexcept {
+  w.leave();
+  stop_searching(w, true);
+  w.enter();
+}
+
+/// Work that a searcher could take. The ready queues of busy processors do not count: their workers are awake, and it is
+/// the monitor that decides when such a queue waits too long.
+bool scheduler::work_visible() noexcept {
+  if (!injected_.empty()) return true;
+  for (const auto& p : processors_)
+    if (!p->fresh.empty()) return true;
+  return false;
+}
+
+// ---- sleeping and waking -------------------------------------------------------------------------------------------
+
+// Called with a processor that has nothing to do, or none; returns with one (true), or when the runtime ends (false).
+bool scheduler::release_and_sleep(worker& w) noexcept {
+  const auto count = static_cast<std::uint32_t>(processors_.size());
+  if (processor* p = w.held) {
+    p->give_to(nullptr);
+    idle_lock_.lock();
+    w.held = nullptr;
+    w.awake.store(0, std::memory_order_relaxed);
+    idle_processors_.push_back(p);
+    sleepers_.push_back(&w);
+    idle_.fetch_add(1, std::memory_order_seq_cst);
+    publish_idle_deadline();
+    idle_lock_.unlock();
+  }
+  if (w.searching) stop_searching(w, false);
+  w.woken = false;
+  heavy_fence();  // pairs with the light one after each push
+  for (;;) {
+    if (stopping_.load(std::memory_order_acquire)) return false;
+    if (work_visible() && take_idle_processor(w)) return true;
+
+    deadline until = no_deadline;
+    idle_lock_.lock();
+    if (w.held != nullptr) {
+      idle_lock_.unlock();
+      return true;
+    }
+    const bool all_idle = idle_.load(std::memory_order_relaxed) == count;
+    if (!idle_processors_.empty()) {
+      deadline earliest = no_deadline;
+      for (const auto& p : processors_) {
+        const deadline d = p->timers.earliest();
+        if (d == no_deadline) continue;
+        earliest = std::min(earliest, p->owner() == nullptr ? d : std::min(d, no_deadline - 1 - busy_timer_slack) + busy_timer_slack);
+      }
+      if (earliest < keeper_deadline_) {
+        keeper_ = &w;
+        keeper_deadline_ = earliest;
+        until = earliest;
+      }
+    }
+    idle_lock_.unlock();
+    if (all_idle) note_quiescent();
+
+    futex_wait(w.awake, 0, until);
+
+    idle_lock_.lock();
+    if (keeper_ == &w) {
+      keeper_ = nullptr;
+      keeper_deadline_ = no_deadline;
+    }
+    const bool assigned = w.held != nullptr;
+    idle_lock_.unlock();
+    if (assigned) return !stopping_.load(std::memory_order_acquire);
+    if (until != no_deadline && monotonic_now() >= until && take_idle_processor(w)) return true;
+  }
+}
+
+// For a sleeper that has seen work itself: takes an idle processor and leaves the sleepers. True if it has one now.
+bool scheduler::take_idle_processor(worker& w) noexcept {
+  idle_lock_.lock();
+  if (w.held == nullptr && !idle_processors_.empty()) {
+    processor* p = idle_processors_.back();
+    idle_processors_.pop_back();
+    std::erase(sleepers_, &w);
+    hand_over(*p, w);
+  }
+  const bool has = w.held != nullptr;
+  idle_lock_.unlock();
+  return has;
+}
+
+// Under idle_lock_.
+void scheduler::hand_over(processor& p, worker& w) noexcept {
+  p.give_to(&w);
+  w.held = &p;
+  ++busy_epoch_;
+  idle_.fetch_sub(1, std::memory_order_seq_cst);
+  publish_idle_deadline();
+}
+
+// After a push on processor p, with idle_ != 0.
+void scheduler::offer(processor& p) noexcept {
+  if (searching_.load(std::memory_order_relaxed) != 0) return;
+  const std::uint32_t tick = p.tick.load(std::memory_order_relaxed);
+  if (tick - p.last_wake.load(std::memory_order_relaxed) < p.wake_gap.load(std::memory_order_relaxed)) {
+    wake_monitor();
+    return;
+  }
+  p.last_wake.store(tick, std::memory_order_relaxed);
+  wake_one();
+}
+
+void scheduler::wake_one() noexcept {
+  std::uint32_t nobody = 0;
+  if (!searching_.compare_exchange_strong(nobody, 1, std::memory_order_seq_cst)) return;
+  worker* w = nullptr;
+  bool new_thread = false;
+  idle_lock_.lock();
+  if (!idle_processors_.empty() && !stopping_.load(std::memory_order_relaxed)) {
+    if (!sleepers_.empty()) {
+      w = sleepers_.back();
+      sleepers_.pop_back();
+    } else {
+      const auto unstarted = std::find_if(workers_.begin(), workers_.end(), [](const auto& each) { return !each->started; });
+      if (unstarted != workers_.end()) {
+        w = unstarted->get();
+        w->started = true;
+        new_thread = true;
+      }
+    }
+  }
+  if (w == nullptr) {
+    idle_lock_.unlock();
+    searching_.fetch_sub(1, std::memory_order_seq_cst);
+    return;
+  }
+  processor* p = idle_processors_.back();
+  idle_processors_.pop_back();
+  w->searching = true;
+  w->woken = true;
+  hand_over(*p, *w);
+  idle_lock_.unlock();
+  if (!new_thread) {
+    w->awake.store(1, std::memory_order_release);
+    futex_wake(w->awake);
+    return;
+  }
+  try {
+    start_thread(*w);
+  } catch (const std::system_error&) {
+    // No further thread to be had: the workers that there are (one at least) do the work, and a later push tries again.
+    p->give_to(nullptr);
+    idle_lock_.lock();
+    w->held = nullptr;
+    w->searching = false;
+    w->started = false;
+    idle_processors_.push_back(p);
+    idle_.fetch_add(1, std::memory_order_seq_cst);
+    idle_lock_.unlock();
+    searching_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+}
+
+void scheduler::start_thread(worker& w) {
+  w.thread = runtime_threads::start([this, &w] { work(w); });
+}
+
+}  // namespace coir::detail

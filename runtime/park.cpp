@@ -1,0 +1,218 @@
+// The sleeper's and the waker's side of the park protocol (park.hpp) for fibers and plain threads.
+#include <coir/park.hpp>
+
+#include <coir/error.hpp>
+#include <coir/this_fiber.hpp>
+
+#include "clock.hpp"
+#include "futex.hpp"
+#include "report.hpp"
+#include "sanitizer.hpp"
+#include "scheduler.hpp"
+#include "waiter_access.hpp"
+
+namespace coir::detail {
+
+namespace {
+
+/// A plain thread's waiter. `signal` is the waker's last touch: after it the thread may end, and futex_wake() on an address
+/// that is gone is harmless.
+struct thread_waiter {
+  waiter wait{waiter::kind::thread};
+  std::atomic<std::uint32_t> signal{0};
+};
+
+[[gnu::noinline]] thread_waiter& this_thread_waiter() noexcept {
+  thread_local thread_waiter w;
+  asm volatile("" : : "r"(&w) : "memory");
+  return w;
+}
+
+thread_waiter& thread_of(waiter& w) noexcept {
+  static_assert(std::is_standard_layout_v<thread_waiter> && offsetof(thread_waiter, wait) == 0);
+  return reinterpret_cast<thread_waiter&>(w);
+}
+
+void fire_timeout(void* arg, std::uint64_t word) noexcept {
+  auto& w = *static_cast<waiter*>(arg);
+  if (w.claim_from_outside(word, waiter::timed_out)) unpark(w);
+}
+
+wake park_thread(waiter& self, void (*release)(void*) noexcept, void* arg, deadline until) noexcept {
+  thread_waiter& t = thread_of(self);
+  t.signal.store(0, std::memory_order_relaxed);
+  const std::uint64_t word = self.word();
+  waiter_access::publish(self);
+  release(arg);
+  // acquire: pairs with the release in unpark()
+  while (t.signal.load(std::memory_order_acquire) == 0) {
+    futex_wait(t.signal, 0, until);
+    if (until == no_deadline || t.signal.load(std::memory_order_acquire) != 0 || monotonic_now() < until) continue;
+    if (self.claim_from_outside(word, waiter::timed_out)) break;
+    until = no_deadline;  // somebody has claimed: the signal is on its way
+  }
+  tsan_acquire(&self);
+  return waiter_access::outcome(self);
+}
+
+wake park_fiber(fiber& f, spin_lock* lock, void (*release)(void*) noexcept, void* arg, wait_reason why,
+                deadline until) noexcept {
+  worker& w = *f.on;
+  processor& p = w.enter();
+  f.why = why;
+  w.what_after = worker::after::parked;
+  w.release_lock = lock;
+  w.release = release;
+  w.release_arg = arg;
+  if (until != no_deadline) f.home->arm(f, p, until, f.wait.word());
+  f.home->switch_away(f, w, p);
+  if (f.timer != nullptr) f.home->disarm(f);
+  f.on->leave();
+  tsan_acquire(&f.wait);
+  return waiter_access::outcome(f.wait);
+}
+
+}  // namespace
+
+deadline now() noexcept { return monotonic_now(); }
+
+waiter& this_waiter() noexcept {
+  fiber* f = current_fiber();
+  return f != nullptr ? f->wait : this_thread_waiter().wait;
+}
+
+bool waiter::claim_from_outside(std::uint64_t word, state as, wait_node* node) noexcept {
+  backoff wait;
+  for (;;) {
+    // acquire: pairs with waiter_access::publish()
+    std::uint64_t seen = word_.load(std::memory_order_acquire);
+    if ((seen & ~state_mask) != (word & ~state_mask)) return false;
+    if ((seen & state_mask) == parking) {
+      wait();  // it is on its way: for the length of one switch
+      continue;
+    }
+    if ((seen & state_mask) != waiting) return false;
+    if (!word_.compare_exchange_strong(seen, (seen & ~state_mask) | as, std::memory_order_acq_rel)) continue;
+    fired_node_ = node;
+    return true;
+  }
+}
+
+bool begin_wait(waiter& self) noexcept {
+  waiter_access::begin(self);
+  if (!waiter_access::is_fiber(self)) return true;
+  fiber& f = fiber_of(self);
+  light_fence();  // pairs with the heavy one in cancel_fiber(): the word, then the flag
+  if (f.cancel_requested.load(std::memory_order_relaxed) && f.uncancellable_depth.load(std::memory_order_relaxed) == 0)
+      [[unlikely]] {
+    waiter_access::abandon(self);
+    return false;
+  }
+  return true;
+}
+
+void abandon_wait(waiter& self) noexcept { waiter_access::abandon(self); }
+
+wake park(waiter& self, spin_lock& lock, wait_reason why, deadline until) noexcept {
+  if (waiter_access::is_fiber(self)) return park_fiber(fiber_of(self), &lock, nullptr, nullptr, why, until);
+  return park_thread(
+      self, [](void* l) noexcept { static_cast<spin_lock*>(l)->unlock(); }, &lock, until);
+}
+
+wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason why, deadline until) noexcept {
+  if (waiter_access::is_fiber(self)) return park_fiber(fiber_of(self), nullptr, release, arg, why, until);
+  return park_thread(self, release, arg, until);
+}
+
+void unpark(waiter& who) noexcept {
+  tsan_release(&who);
+  if (waiter_access::is_fiber(who)) {
+    fiber& f = fiber_of(who);
+    f.home->make_ready(f);
+    return;
+  }
+  std::atomic<std::uint32_t>& signal = thread_of(who).signal;
+  signal.store(1, std::memory_order_release);  // the last touch
+  futex_wake(signal);
+}
+
+void throw_cancelled() { throw cancelled(); }
+
+void park_forever(wait_reason why) {
+  for (;;) {
+    waiter& self = this_waiter();
+    if (!begin_wait(self)) throw_cancelled();
+    if (park(self, [](void*) noexcept {}, nullptr, why) == wake::cancelled) throw_cancelled();
+  }
+}
+
+void sleep_until_deadline(deadline until) {
+  if (until <= monotonic_now()) return;
+  waiter& self = this_waiter();
+  if (!begin_wait(self)) throw_cancelled();
+  if (park(self, [](void*) noexcept {}, nullptr, {"sleep"}, until) == wake::cancelled) throw_cancelled();
+}
+
+std::uint64_t random_bits() noexcept {
+  if (worker* w = current_worker()) {
+    processor& p = w->enter();
+    const std::uint64_t bits = p.random();
+    w->leave();
+    return bits;
+  }
+  thread_local random_source source{static_cast<std::uint64_t>(monotonic_now()) ^
+                                    reinterpret_cast<std::uintptr_t>(&this_thread_waiter())};
+  return source();
+}
+
+std::optional<std::stop_source> cancel_fiber(fiber& f) noexcept {
+  f.cancel_requested.store(true, std::memory_order_release);
+  heavy_fence();  // pairs with the light one in begin_wait(): the flag, then the word
+  const std::uint64_t word = waiter_access::acquire_word(f.wait);
+  const std::uint64_t state = word & waiter::state_mask;
+  // The depth is read after the word: if the word is of a wait inside an uncancellable section, the depth says so.
+  if ((state == waiter::parking || state == waiter::waiting) &&
+      f.uncancellable_depth.load(std::memory_order_relaxed) == 0 &&
+      f.wait.claim_from_outside(word, waiter::cancelled))
+    unpark(f.wait);
+  f.stop_lock.lock();
+  std::optional<std::stop_source> source;
+  if (f.stop) source = *f.stop;
+  f.stop_lock.unlock();
+  return source;
+}
+
+void end_fiber(fiber& f) noexcept {
+  f.name.reset();
+  f.uncancellable_depth.store(0, std::memory_order_relaxed);
+  if (!f.stop) return;  // made by the fiber itself, so this needs no lock
+  f.stop_lock.lock();
+  const std::unique_ptr<std::stop_source> gone = std::move(f.stop);
+  f.stop_lock.unlock();
+}
+
+// ---- timers of waits -----------------------------------------------------------------------------------------------
+
+void scheduler::arm(fiber& f, processor& p, deadline when, std::uint64_t word) {
+  f.timer = make_timer(p, when, &fire_timeout, &f.wait, word);
+  p.timers.push(*f.timer);
+}
+
+// Bracket open. The timer may be at home with another processor, and may be about to fire.
+void scheduler::disarm(fiber& f) noexcept {
+  timer_node* n = std::exchange(f.timer, nullptr);
+  processor& here = *f.on->held;
+  if (n->home == &here && n->word.load(std::memory_order_acquire) == timer_node::state::armed) {
+    here.timers.erase(*n);
+    return;
+  }
+  timer_node::state seen = timer_node::state::armed;
+  processor* home = n->home;
+  // acq_rel: pairs with timer_heap::pop_due(); whoever loses frees.
+  if (n->word.compare_exchange_strong(seen, timer_node::state::dead, std::memory_order_acq_rel))
+    home->timers.note_dead();
+  else
+    free_timer(n);
+}
+
+}  // namespace coir::detail

@@ -1,0 +1,173 @@
+// What is decided when nothing runs: drained, or deadlocked.
+//
+// A runtime is quiescent when all its processors are idle and the injection queue is empty; then its counts are exact. It
+// is drained if no fiber is left. It is stuck if fibers are left and no timer is pending. Stuck is deadlocked only if nobody
+// else could wake a fiber: every runtime of the process is quiescent without timers, and every thread is a runtime's own or
+// blocked in run() or wait() (threads.hpp).
+//
+// All that is decided by the plain threads that wait (wait_until), not by workers: if no thread waits, the process has a
+// thread that is doing something else, and there is no deadlock. The last worker to go idle wakes them. While stuck is not
+// certain, a waiting thread looks again after a while, since a thread that ends tells nobody.
+#include <algorithm>
+#include <sstream>
+
+#include "clock.hpp"
+#include "futex.hpp"
+#include "report.hpp"
+#include "scheduler.hpp"
+#include "threads.hpp"
+#include "waiter_access.hpp"
+
+namespace coir::detail {
+
+namespace {
+
+constexpr std::int64_t first_recheck = 10'000'000;
+constexpr std::int64_t last_recheck = 1'000'000'000;
+
+}  // namespace
+
+// Under idle_lock_, when quiescent.
+std::int64_t scheduler::live_fibers() noexcept {
+  std::uint64_t started = started_outside_.load(std::memory_order_relaxed);
+  std::uint64_t ended = 0;
+  for (const auto& p : processors_) {
+    started += p->started;
+    ended += p->ended;
+  }
+  return static_cast<std::int64_t>(started - ended);
+}
+
+// Under idle_lock_.
+bool scheduler::quiescent_locked() noexcept {
+  return idle_.load(std::memory_order_relaxed) == processors_.size() && injected_.empty();
+}
+
+bool scheduler::timers_pending_locked() noexcept {
+  return std::any_of(processors_.begin(), processors_.end(), [](const auto& p) { return p->timers.live() != 0; });
+}
+
+bool scheduler::drained() noexcept {
+  idle_lock_.lock();
+  const bool yes = quiescent_locked() && live_fibers() == 0;
+  idle_lock_.unlock();
+  return yes;
+}
+
+bool scheduler::stuck() noexcept {
+  idle_lock_.lock();
+  const bool yes = quiescent_locked() && live_fibers() != 0 && !timers_pending_locked();
+  idle_lock_.unlock();
+  return yes;
+}
+
+std::optional<std::uint64_t> scheduler::quiescent_epoch() noexcept {
+  idle_lock_.lock();
+  std::optional<std::uint64_t> epoch;
+  if (quiescent_locked() && !timers_pending_locked()) epoch = busy_epoch_;
+  idle_lock_.unlock();
+  return epoch;
+}
+
+// By the last worker to go idle.
+void scheduler::note_quiescent() noexcept {
+  if (waiters_.load(std::memory_order_seq_cst) == 0) return;
+  idle_lock_.lock();
+  const bool quiescent = quiescent_locked();
+  const bool none_left = quiescent && live_fibers() == 0;
+  const bool looks_stuck = quiescent && !none_left && !timers_pending_locked();
+  idle_lock_.unlock();
+  if (none_left || (looks_stuck && !suspect_watched_.load(std::memory_order_relaxed))) notify_waiters();
+}
+
+void scheduler::notify_waiters() noexcept {
+  event_.fetch_add(1, std::memory_order_acq_rel);
+  futex_wake(event_, 1 << 30);
+}
+
+void scheduler::wait_until(const std::function<bool()>& done) {
+  const runtime_threads::blocked_in_run counted;
+  struct registered {
+    std::atomic<std::uint32_t>& count;
+    explicit registered(std::atomic<std::uint32_t>& c) : count(c) { count.fetch_add(1, std::memory_order_seq_cst); }
+    ~registered() { count.fetch_sub(1, std::memory_order_seq_cst); }
+  } waiting{waiters_};
+
+  std::int64_t recheck = first_recheck;
+  for (;;) {
+    const std::uint32_t event = event_.load(std::memory_order_acquire);
+    if (done()) return;
+    if (!stuck()) {
+      futex_wait(event_, event);
+      continue;
+    }
+    if (unwind_deadlock()) {
+      recheck = first_recheck;
+      continue;
+    }
+    // Somebody outside may still act. If so the wait goes on until the workers have slept, woken and slept again.
+    suspect_watched_.store(true, std::memory_order_relaxed);
+    futex_wait(event_, event, monotonic_now() + recheck);
+    suspect_watched_.store(false, std::memory_order_relaxed);
+    recheck = std::min(recheck * 2, last_recheck);
+  }
+}
+
+void scheduler::wait_drained() {
+  wait_until([this] { return drained(); });
+}
+
+std::string scheduler::list_blocked() {
+  std::ostringstream out;
+  pool_.for_each_fiber([&](fiber& f) {
+    if (f.state.load(std::memory_order_relaxed) == run_state::free ||
+        waiter_access::state_of(f.wait) != waiter::waiting)
+      return;
+    out << "\n  " << describe(f) << ": " << f.why.what;
+    if (f.why.on != nullptr) out << ' ' << f.why.on;
+  });
+  return out.str();
+}
+
+/// If the deadlock is certain: reports it and cancels the blocked fibers. False if somebody may still act.
+bool scheduler::unwind_deadlock() {
+  std::vector<std::stop_source> sources;
+  const bool certain = runtime_threads::no_others() && runtime_registry::if_all_quiescent([&] {
+    if (!stuck() || !runtime_threads::no_others()) return;
+    const std::string blocked = list_blocked();
+    bool cancelled_any = false;
+    pool_.for_each_fiber([&](fiber& f) {
+      if (f.state.load(std::memory_order_relaxed) == run_state::free || f.cancel_requested.load(std::memory_order_relaxed))
+        return;
+      cancelled_any = true;
+      if (auto source = cancel_fiber(f)) sources.push_back(std::move(*source));
+    });
+    // All that is left was cancelled before and blocks where it must not be: nothing can ever end it.
+    if (!cancelled_any) fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
+    const std::lock_guard locked(deadlock_lock_);
+    if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + blocked;
+  });
+  for (const std::stop_source& s : sources) std::stop_source(s).request_stop();
+  return certain;
+}
+
+std::string scheduler::take_deadlock() {
+  const std::lock_guard locked(deadlock_lock_);
+  return std::exchange(deadlock_report_, {});
+}
+
+std::string scheduler::deadlock_report() {
+  const std::lock_guard locked(deadlock_lock_);
+  return deadlock_report_;
+}
+
+void scheduler::cancel_all() noexcept {
+  cancel_all_.store(true, std::memory_order_relaxed);
+  heavy_fence();  // pairs with the light one in run_fiber(): the flag, then the states
+  pool_.for_each_fiber([](fiber& f) {
+    if (f.state.load(std::memory_order_relaxed) == run_state::free) return;
+    if (auto source = cancel_fiber(f)) source->request_stop();
+  });
+}
+
+}  // namespace coir::detail

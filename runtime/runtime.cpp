@@ -1,0 +1,178 @@
+#include <coir/runtime.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "cpu_count.hpp"
+#include "futex.hpp"
+#include "report.hpp"
+#include "sanitizer.hpp"
+#include "scheduler.hpp"
+#include "threads.hpp"
+
+namespace coir {
+
+namespace detail {
+
+namespace {
+
+constexpr unsigned most_processors = 1024;
+constexpr std::size_t smallest_stack = 16 * 1024;
+constexpr std::size_t largest_stack = std::size_t{1} << 30;
+
+unsigned processors_for(const options& o) {
+  if (o.processors > most_processors)
+    throw std::invalid_argument("coir: options::processors is " + std::to_string(o.processors) + ", at most 1024");
+  if (o.processors != 0) return o.processors;
+  if (const char* text = std::getenv("COIR_PROCS"); text != nullptr && *text != '\0') {
+    char* end = nullptr;
+    const long n = std::strtol(text, &end, 10);
+    if (*end != '\0' || n < 1 || n > static_cast<long>(most_processors))
+      throw std::invalid_argument("coir: COIR_PROCS is \"" + std::string(text) + "\", not a number from 1 to 1024");
+    return static_cast<unsigned>(n);
+  }
+  return std::min(usable_cpus(), most_processors);
+}
+
+void check(const options& o) {
+  if (o.stack_size < smallest_stack || o.stack_size > largest_stack)
+    throw std::invalid_argument("coir: options::stack_size is " + std::to_string(o.stack_size) +
+                                " bytes, not from 16 KiB to 1 GiB");
+  if (o.time_slice <= std::chrono::nanoseconds::zero())
+    throw std::invalid_argument("coir: options::time_slice is not positive");
+}
+
+void delete_scheduler(scheduler* s) { delete s; }
+
+}  // namespace
+
+void main_fiber::signal() noexcept {
+  scheduler& home = *current_fiber()->home;
+  tsan_release(&home);
+  done_.store(1, std::memory_order_release);  // the last touch: the waiting thread may go on
+  home.notify_waiters();
+}
+
+bool main_fiber::done() const noexcept { return done_.load(std::memory_order_acquire) != 0; }
+
+void check_run_outside() {
+  if (current_worker() != nullptr) throw std::logic_error("coir: run called inside a fiber");
+}
+
+void wait_quietly(runtime& rt) noexcept {
+  try {
+    rt.wait();
+  } catch (const deadlock&) {
+    // main's own exception is on its way, and tells more
+  }
+}
+
+scheduler& current_scheduler(const char* what) {
+  if (worker* w = current_worker()) return *w->home;
+  throw not_in_runtime(std::string(what) + " called outside a fiber");
+}
+
+void start(scheduler& where, start_record* record) noexcept { where.start(record); }
+
+scheduler::scheduler(runtime& owner, const options& o, unsigned processors)
+    : owner_(owner), options_(o), pool_(o.stack_size) {
+  register_asymmetric_fence();
+  for (unsigned i = 0; i < processors; ++i) {
+    processors_.push_back(std::make_unique<processor>(i));
+    workers_.push_back(std::make_unique<worker>(*this));
+  }
+  for (unsigned i = processors; i-- > 0;) idle_processors_.push_back(processors_[i].get());
+  sleepers_.reserve(processors);
+  idle_.store(processors, std::memory_order_relaxed);
+  runtime_registry::add(*this);
+  // One worker at least must exist; it goes to sleep at once. The others start when they are first woken.
+  try {
+    worker& first = *workers_.front();
+    first.started = true;
+    idle_lock_.lock();
+    sleepers_.push_back(&first);
+    idle_lock_.unlock();
+    start_thread(first);
+    if (processors > 1) monitor_thread_ = runtime_threads::start([this] { monitor(); });
+  } catch (...) {
+    stop_threads();
+    runtime_registry::remove(*this);
+    throw;
+  }
+}
+
+void scheduler::stop_threads() noexcept {
+  std::size_t threads = 0;
+  for (const auto& w : workers_) threads += w->thread.joinable() ? 1U : 0U;
+  threads += monitor_thread_.joinable() ? 1U : 0U;
+  runtime_threads::forget(threads);
+  stopping_.store(true, std::memory_order_seq_cst);
+  idle_lock_.lock();  // nobody is being woken, and nobody starts a thread, after this
+  idle_lock_.unlock();
+  for (const auto& w : workers_) {
+    w->awake.store(1, std::memory_order_release);
+    futex_wake(w->awake);
+  }
+  monitor_word_.store(2, std::memory_order_seq_cst);
+  futex_wake(monitor_word_);
+  for (const auto& w : workers_)
+    if (w->thread.joinable()) w->thread.join();
+  if (monitor_thread_.joinable()) monitor_thread_.join();
+}
+
+scheduler::~scheduler() {
+  stop_threads();
+  runtime_registry::remove(*this);
+}
+
+}  // namespace detail
+
+runtime::runtime(options o) : scheduler_(nullptr, &detail::delete_scheduler) {
+  detail::check(o);
+  scheduler_.reset(new detail::scheduler(*this, o, detail::processors_for(o)));
+}
+
+runtime::~runtime() {
+  try {
+    wait();
+  } catch (const deadlock& e) {
+    std::fprintf(stderr, "coir: %s\n", e.what());
+    std::fflush(stderr);
+  }
+}
+
+void runtime::check_outside() const { detail::check_run_outside(); }
+
+void runtime::wait_for_main(detail::main_fiber& done) {
+  scheduler_->wait_until([&done] { return done.done(); });
+  detail::tsan_acquire(scheduler_.get());
+}
+
+void runtime::rethrow_from_main(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const cancelled&) {
+    if (const std::string report = scheduler_->deadlock_report(); !report.empty()) throw deadlock(report);
+    throw;
+  }
+}
+
+void runtime::wait() {
+  if (detail::current_worker() != nullptr) throw std::logic_error("coir: runtime::wait called inside a fiber");
+  scheduler_->wait_drained();
+  detail::tsan_acquire(scheduler_.get());
+  if (const std::string report = scheduler_->take_deadlock(); !report.empty()) throw deadlock(report);
+}
+
+void runtime::cancel() { scheduler_->cancel_all(); }
+
+unsigned runtime::processors() const noexcept { return scheduler_->processor_count(); }
+
+runtime& runtime::current() {
+  if (detail::fiber* f = detail::current_fiber()) return f->home->owner();
+  throw not_in_runtime("coir::runtime::current called outside a fiber");
+}
+
+}  // namespace coir

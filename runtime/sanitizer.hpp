@@ -1,0 +1,70 @@
+// What the sanitizers must be told about switches of stacks. Everything here is nothing in a plain build.
+//
+// ThreadSanitizer: each stack is one TSan fiber, switched to without synchronization, so that a switch does not hide
+// the races of those who happen to run after each other on one thread; the edges that the program may rely on (start,
+// wake-up, reuse of a stack) are given explicitly. The runtime's own sources are not instrumented in such a build: their
+// ordering comes from protocols (the processor bracket, membarrier) that TSan cannot see.
+#pragma once
+
+#include <cstddef>
+
+#if defined(COIR_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+#if defined(COIR_ASAN)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace coir::detail {
+
+#if defined(COIR_TSAN)
+using tsan_fiber = void*;
+inline tsan_fiber tsan_create() { return __tsan_create_fiber(0); }
+inline void tsan_destroy(tsan_fiber f) { __tsan_destroy_fiber(f); }
+inline tsan_fiber tsan_current() { return __tsan_get_current_fiber(); }
+inline void tsan_switch(tsan_fiber f) { __tsan_switch_to_fiber(f, __tsan_switch_to_fiber_no_sync); }
+inline void tsan_release(void* p) { __tsan_release(p); }
+inline void tsan_acquire(void* p) { __tsan_acquire(p); }
+#else
+struct tsan_fiber {};
+inline tsan_fiber tsan_create() { return {}; }
+inline void tsan_destroy(tsan_fiber) {}
+inline tsan_fiber tsan_current() { return {}; }
+inline void tsan_switch(tsan_fiber) {}
+inline void tsan_release(void*) {}
+inline void tsan_acquire(void*) {}
+#endif
+
+/// Where AddressSanitizer keeps the fake stack of a suspended context, and the bounds of its real one.
+struct asan_stack {
+#if defined(COIR_ASAN)
+  void* fake = nullptr;
+  const void* bottom = nullptr;
+  std::size_t size = 0;
+#endif
+};
+
+#if defined(COIR_ASAN)
+/// Just before a switch. `from` null: the context ends here, its fake stack is freed.
+inline void asan_start_switch(asan_stack* from, const asan_stack& to) {
+  __sanitizer_start_switch_fiber(from != nullptr ? &from->fake : nullptr, to.bottom, to.size);
+}
+/// First thing on the stack switched to. Learns the bounds of a stack that coir did not make (a thread's).
+inline void asan_finish_switch(const asan_stack& self, asan_stack* learn) {
+  const void* bottom = nullptr;
+  std::size_t size = 0;
+  __sanitizer_finish_switch_fiber(self.fake, &bottom, &size);
+  if (learn != nullptr) {
+    learn->bottom = bottom;
+    learn->size = size;
+  }
+}
+inline void asan_unpoison(const void* p, std::size_t n) { __asan_unpoison_memory_region(p, n); }
+#else
+inline void asan_start_switch(asan_stack*, const asan_stack&) {}
+inline void asan_finish_switch(const asan_stack&, asan_stack*) {}
+inline void asan_unpoison(const void*, std::size_t) {}
+#endif
+
+}  // namespace coir::detail

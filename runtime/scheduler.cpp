@@ -1,0 +1,380 @@
+#include "scheduler.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "clock.hpp"
+#include "report.hpp"
+#include "waiter_access.hpp"
+
+// Picking. A processor looks, in this order, at
+//   next    the fiber that the running one has just made ready: it finds its data warm, and a pair that talks stays on one
+//           processor. It inherits the time slice: after next_budget picks in a row a ready fiber goes to the queue.
+//   ready   oldest first
+//   fresh   newest first: depth first, so that a tree of fibers needs stacks for a path and not for a level
+//   the injection queue.
+// A fiber that yields lets the fresh ones go before the ready queue, that it has just joined itself.
+// Every 16th pick looks at the oldest fresh one first, and every 64th at the injection queue, so that neither can starve.
+// Timers are looked at every 16th pick if there are any, and whenever a queue runs dry.
+//
+// Switching. switch_to() leaves work for the other side of the switch (worker::what_after) since a context can only be
+// published once it has been left. The bracket (worker.hpp) is open all the while.
+
+namespace coir::detail {
+
+namespace {
+
+constexpr std::uint32_t next_budget = 128;
+constexpr std::uint32_t rare = 16;
+constexpr std::uint32_t injected_every = 64;
+constexpr std::size_t stack_cache = 256;
+constexpr std::size_t injected_batch = 64;
+}  // namespace
+
+// ---- queues --------------------------------------------------------------------------------------------------------
+
+void scheduler::overflow(processor::ring& ring) noexcept {
+  runnable* half[processor::ring::capacity / 2 + 1];
+  const std::uint32_t n = ring.take_half(half);
+  for (std::uint32_t i = 0; i + 1 < n; ++i) half[i]->next = half[i + 1];
+  half[n - 1]->next = nullptr;
+  injected_.push_chain(half[0], half[n - 1], n);
+}
+
+void scheduler::push_ready(processor& p, runnable* r) noexcept {
+  if (p.ready.full()) [[unlikely]]
+    overflow(p.ready);
+  p.ready.push_back(r);
+}
+
+void scheduler::push_fresh(processor& p, runnable* r) noexcept {
+  if (p.fresh.full()) [[unlikely]]
+    overflow(p.fresh);
+  p.fresh.push_back(r);
+}
+
+runnable* scheduler::pick_injected(worker&, processor& p) noexcept {
+  const std::size_t share = injected_.size() / processors_.size() + 1;
+  runnable* r = injected_.pop(std::min(share, injected_batch));
+  if (r == nullptr) return nullptr;
+  // The oldest runs now; the others keep their order: fresh ones are taken from the back, so they go in reverse.
+  runnable* fresh = nullptr;
+  for (runnable* each = r->next; each != nullptr;) {
+    runnable* following = each->next;
+    if (each->what == runnable::kind::fresh) {
+      each->next = fresh;
+      fresh = each;
+    } else {
+      push_ready(p, each);
+    }
+    each = following;
+  }
+  while (fresh != nullptr) {
+    runnable* following = fresh->next;
+    push_fresh(p, fresh);
+    fresh = following;
+  }
+  return r;
+}
+
+runnable* scheduler::pick_rare(worker& w, processor& p, std::uint32_t tick) noexcept {
+  if (tick % injected_every == 0 && !injected_.empty())
+    if (runnable* r = pick_injected(w, p)) return r;
+  return p.fresh.pop_front();
+}
+
+template <bool Yielding>
+[[gnu::always_inline]] inline runnable* scheduler::pick_next(worker& w, processor& p) noexcept {
+  const std::uint32_t tick = p.tick.load(std::memory_order_relaxed) + 1;
+  p.tick.store(tick, std::memory_order_relaxed);
+  if (tick % rare == 0) [[unlikely]] {
+    const deadline earliest = std::min(p.timers.earliest(), idle_deadline_.load(std::memory_order_relaxed));
+    // Timers are fired on the native stack: a fiber that is about to park cannot fire its own.
+    if (earliest != no_deadline && w.current != nullptr && earliest <= monotonic_now()) return nullptr;
+    if (runnable* r = pick_rare(w, p, tick)) return r;
+  }
+  if (runnable* r = p.next) {
+    p.next = nullptr;
+    if (p.has_next.load(std::memory_order_relaxed)) p.has_next.store(false, std::memory_order_relaxed);
+    if (p.next_left != 0) --p.next_left;
+    return r;
+  }
+  p.next_left = next_budget;
+  if constexpr (Yielding)
+    if (runnable* r = p.fresh.pop_back()) return r;
+  if (runnable* r = p.ready.pop_front()) return r;
+  if constexpr (!Yielding)
+    if (runnable* r = p.fresh.pop_back()) return r;
+  if (!injected_.empty()) return pick_injected(w, p);
+  return nullptr;
+}
+
+runnable* scheduler::pick(worker& w, processor& p) noexcept { return pick_next<false>(w, p); }
+
+// ---- making runnable -----------------------------------------------------------------------------------------------
+
+void scheduler::start(start_record* r) noexcept {
+  tsan_release(r);
+  worker* w = current_worker();
+  if (w == nullptr || w->home != this) {
+    started_outside_.fetch_add(1, std::memory_order_relaxed);
+    injected_.push(r);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with release_and_sleep(): the push, then idle_
+    if (idle_.load(std::memory_order_relaxed) != 0) wake_one();
+    return;
+  }
+  processor& p = w->enter();
+  ++p.started;
+  push_fresh(p, r);
+  w->leave();
+  light_fence();  // pairs with the heavy one in release_and_sleep(): the push, then idle_
+  if (idle_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    offer(p);
+}
+
+void scheduler::make_ready(fiber& f) noexcept {
+  f.state.store(run_state::queued, std::memory_order_relaxed);
+  worker* w = current_worker();
+  if (w == nullptr || w->home != this) {
+    injected_.push(&f);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (idle_.load(std::memory_order_relaxed) != 0) wake_one();
+    return;
+  }
+  processor& p = w->enter();
+  runnable* queued = &f;
+  if (p.next_left != 0) {
+    queued = std::exchange(p.next, queued);
+    if (!p.has_next.load(std::memory_order_relaxed)) p.has_next.store(true, std::memory_order_relaxed);
+  }
+  if (queued == nullptr) {
+    w->leave();
+    // It runs here as soon as the running fiber parks; the monitor sees to it if that takes long.
+    light_fence();  // pairs with the heavy one in monitor()
+    if (idle_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake_monitor();
+    return;
+  }
+  push_ready(p, queued);
+  w->leave();
+  light_fence();
+  if (idle_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    offer(p);
+}
+
+// ---- switching -----------------------------------------------------------------------------------------------------
+
+[[gnu::always_inline]] inline void scheduler::after_switch(worker& w, boost::context::fiber&& left) noexcept {
+  *w.save_to = std::move(left);
+  if (w.what_after == worker::after::parked) {
+    w.what_after = worker::after::nothing;
+    fiber& f = *w.left;
+    spin_lock* lock = w.release_lock;
+    void (*release)(void*) noexcept = w.release;
+    void* arg = w.release_arg;
+    waiter_access::publish(f.wait);
+    // From here on the fiber may be claimed, and with its lock released it may run and end: it is not touched again.
+    if (lock != nullptr)
+      lock->unlock();
+    else if (release != nullptr)
+      release(arg);
+  } else if (w.what_after == worker::after::retired) {
+    w.what_after = worker::after::nothing;
+    retire_stack(*w.held, *w.left);
+  }
+}
+
+[[gnu::always_inline]] inline void scheduler::switch_to(worker& w, fiber* from, fiber* to) noexcept {
+  // null: the worker's native stack
+  exception_state& exceptions = from != nullptr ? from->exceptions : w.native_exceptions;
+  exceptions = *w.exceptions;
+  *w.exceptions = to != nullptr ? to->exceptions : w.native_exceptions;
+  w.left = from;
+  w.save_to = from != nullptr ? &from->context : &w.native;
+  w.current = to;
+  boost::context::fiber& target = to != nullptr ? to->context : w.native;
+  if (to != nullptr) {
+    to->on = &w;
+    to->state.store(run_state::running, std::memory_order_relaxed);
+  }
+  asan_stack& left_asan = from != nullptr ? from->asan : w.asan;
+  asan_start_switch(&left_asan, to != nullptr ? to->asan : w.asan);
+  tsan_switch(to != nullptr ? to->tsan : w.tsan);
+  boost::context::fiber left = std::move(target).resume();
+  asan_finish_switch(left_asan, nullptr);
+  // The worker is looked up in what the switcher left: `from` may be on another thread now.
+  after_switch(from != nullptr ? *from->on : w, std::move(left));
+}
+
+void scheduler::switch_to_fiber(worker& w, fiber& to) noexcept { switch_to(w, nullptr, &to); }
+
+[[gnu::always_inline]] inline void scheduler::switch_away_to(runnable* r, fiber& f, worker& w, processor& p) noexcept {
+  if (r == nullptr) {
+    switch_to(w, &f, nullptr);
+  } else if (r->what == runnable::kind::suspended) {
+    if (r == &f) {  // made ready before it got away: only by yield()
+      f.state.store(run_state::running, std::memory_order_relaxed);
+      return;
+    }
+    switch_to(w, &f, static_cast<fiber*>(r));
+  } else {
+    switch_to(w, &f, stack_for(w, p, r));
+  }
+}
+
+void scheduler::switch_away(fiber& f, worker& w, processor& p) noexcept {
+  switch_away_to(pick_next<false>(w, p), f, w, p);
+}
+
+void scheduler::yield(fiber& f) noexcept {
+  worker& w = *f.on;
+  processor& p = w.enter();
+  f.state.store(run_state::queued, std::memory_order_relaxed);
+  // Pushed before the switch: nobody else can take it while the bracket is open, and it stays open until the fiber that is
+  // switched to has saved this one's context.
+  push_ready(p, &f);
+  switch_away_to(pick_next<true>(w, p), f, w, p);
+  f.on->leave();
+}
+
+// ---- identities ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::uint64_t id_block = 1024;
+
+std::uint64_t take_ids(std::uint64_t count) noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(count, std::memory_order_relaxed);
+}
+
+// Ids come in blocks, a worker each.
+inline std::uint64_t new_id(worker& w) noexcept {
+  if (w.next_id == w.last_id) [[unlikely]] {
+    w.next_id = take_ids(id_block);
+    w.last_id = w.next_id + id_block;
+  }
+  return ++w.next_id;
+}
+
+}  // namespace
+
+fiber_id new_fiber_id() noexcept {
+  worker* w = current_worker();
+  return fiber_id{w != nullptr ? new_id(*w) : take_ids(1) + 1};
+}
+
+// ---- starting and ending -------------------------------------------------------------------------------------------
+
+fiber* scheduler::new_stack() {
+  const stack_pool::stack s = pool_.make();
+  auto aligned = reinterpret_cast<std::uintptr_t>(s.top - sizeof(fiber)) & ~std::uintptr_t{63};
+  auto* f = ::new (reinterpret_cast<void*>(aligned)) fiber(*this, s.bottom, s.top);
+  pool_.made(*f);
+#if defined(COIR_ASAN)
+  f->asan.bottom = s.bottom;
+  f->asan.size = static_cast<std::size_t>(reinterpret_cast<char*>(f) - s.bottom);
+#endif
+  struct no_allocator {
+    void deallocate(boost::context::stack_context&) noexcept {}
+  };
+  boost::context::stack_context context;
+  context.sp = f;
+  context.size = static_cast<std::size_t>(reinterpret_cast<char*>(f) - s.bottom);
+  f->context = boost::context::fiber(std::allocator_arg,
+                                     boost::context::preallocated(f, context.size, context), no_allocator{},
+                                     [this, f](boost::context::fiber&& left) -> boost::context::fiber {
+                                       asan_finish_switch(f->asan, nullptr);
+                                       after_switch(*f->on, std::move(left));
+                                       stack_main(*f);
+                                     });
+  return f;
+}
+
+fiber* scheduler::stack_for(worker&, processor& p, runnable* fresh) noexcept {
+  fiber* f = p.stacks;
+  if (f == nullptr) [[unlikely]] {
+    f = pool_.take(stack_cache / 2, p.stack_count);
+    if (f == nullptr) {
+      try {
+        f = new_stack();
+      } catch (const std::exception& e) {
+        fatal("no stack for a fiber spawned at ", static_cast<start_record*>(fresh)->file, ':', fresh->line, ": ", e.what());
+      }
+      f->record = static_cast<start_record*>(fresh);
+      return f;
+    }
+  }
+  p.stacks = static_cast<fiber*>(f->next);
+  --p.stack_count;
+  f->record = static_cast<start_record*>(fresh);
+  return f;
+}
+
+void scheduler::retire_stack(processor& p, fiber& f) noexcept {
+  f.next = p.stacks;
+  p.stacks = &f;
+  if (++p.stack_count <= stack_cache) return;
+  // The colder half goes to the shared store.
+  fiber* last_kept = p.stacks;
+  for (std::size_t i = 1; i < stack_cache / 2; ++i) last_kept = static_cast<fiber*>(last_kept->next);
+  auto* first = static_cast<fiber*>(last_kept->next);
+  last_kept->next = nullptr;
+  fiber* last = first;
+  std::size_t n = 1;
+  for (; last->next != nullptr; ++n) last = static_cast<fiber*>(last->next);
+  p.stack_count -= n;
+  pool_.put(first, last, n);
+}
+
+// Runs the record's closure as a fiber on this stack. Bracket open at entry and on return.
+void scheduler::run_fiber(fiber& self) noexcept {
+  worker& w = *self.on;
+  start_record* record = self.record;
+  self.id = new_id(w);
+  self.spawn_file = record->file;
+  self.line = record->line;
+  self.cancel_requested.store(false, std::memory_order_relaxed);
+  self.state.store(run_state::running, std::memory_order_relaxed);
+  light_fence();  // pairs with cancel_all()'s: the state, then the flag
+  if (cancel_all_.load(std::memory_order_relaxed)) [[unlikely]]
+    self.cancel_requested.store(true, std::memory_order_relaxed);
+  tsan_acquire(record);
+  w.leave();
+
+  try {
+    record->run(record);
+  } catch (const cancelled&) {
+    // the normal end of a cancelled fiber
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    std::fprintf(stderr, "coir: an exception left a fiber: %s\ncoir: in %s\n", describe(error).c_str(),
+                 describe(self).c_str());
+    std::fflush(stderr);
+    std::terminate();
+  }
+  end_fiber(self);
+  self.on->enter();
+}
+
+void scheduler::stack_main(fiber& self) noexcept {
+  for (;;) {
+    run_fiber(self);
+    worker& w = *self.on;
+    processor& p = *w.held;
+    ++p.ended;
+    self.state.store(run_state::free, std::memory_order_relaxed);
+    runnable* r = pick(w, p);
+    if (r != nullptr && r->what == runnable::kind::fresh) {
+      self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
+      continue;
+    }
+    w.what_after = worker::after::retired;
+    switch_to(w, &self, static_cast<fiber*>(r));
+  }
+}
+
+}  // namespace coir::detail

@@ -1,0 +1,156 @@
+#include "stack_pool.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "fiber.hpp"
+#include "sanitizer.hpp"
+
+namespace coir::detail {
+
+namespace {
+
+// Newer than Debian 12's headers.
+constexpr int madv_guard_install = 102;
+constexpr int madv_populate_write = 23;
+
+constexpr std::size_t first_slab = 16;
+constexpr std::size_t slab_stacks = 64;
+// A program with so many stacks is going to use the next ones too: commit their first pages a slab at a time.
+constexpr std::size_t populate_from = 512;
+constexpr std::size_t colours = 4;
+constexpr std::size_t colour_step = 256;
+
+std::size_t map_count_limit() {
+  std::ifstream in("/proc/sys/vm/max_map_count");
+  std::size_t limit = 65'530;
+  in >> limit;
+  return limit;
+}
+
+// One call for many pages; false if the kernel cannot (then nothing is known of the pages).
+bool advise_all(int self, const iovec* pages, std::size_t count, std::size_t bytes, int advice) {
+  return self >= 0 && ::syscall(SYS_process_madvise, self, pages, count, advice, 0U) == static_cast<long>(bytes);
+}
+
+}  // namespace
+
+stack_pool::stack_pool(std::size_t stack_size, guard g)
+    : page_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))),
+      stack_size_((stack_size + page_ - 1) / page_ * page_),
+      guard_(g),
+      mprotect_budget_(map_count_limit() / 4) {
+#if defined(SYS_pidfd_open) && defined(SYS_process_madvise)
+  self_ = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0U));
+#endif
+}
+
+stack_pool::~stack_pool() {
+  for (fiber* f : fibers_) tsan_destroy(f->tsan);
+  // The suspended contexts hold nothing but their stacks, so they are not unwound.
+  for (const slab& s : slabs_) {
+    asan_unpoison(s.base, s.bytes);
+    ::munmap(s.base, s.bytes);
+  }
+  if (self_ >= 0) ::close(self_);
+}
+
+stack_pool::stack stack_pool::make() {
+  struct guard_lock {
+    spin_lock& l;
+    explicit guard_lock(spin_lock& s) : l(s) { l.lock(); }
+    ~guard_lock() { l.unlock(); }
+  } locked{lock_};
+  if (left_ == 0) grow();
+  char* base = next_;
+  next_ += stack_size_;
+  --left_;
+  const std::size_t colour = made_++ % colours * colour_step;
+  return {base + page_, base + stack_size_ - colour};
+}
+
+void stack_pool::made(fiber& f) {
+  lock_.lock();
+  try {
+    fibers_.push_back(&f);
+  } catch (...) {
+    lock_.unlock();
+    throw;
+  }
+  lock_.unlock();
+}
+
+void stack_pool::put(fiber* first, fiber* last, std::size_t count) noexcept {
+  lock_.lock();
+  last->next = free_;
+  free_ = first;
+  free_count_ += count;
+  lock_.unlock();
+}
+
+fiber* stack_pool::take(std::size_t most, std::size_t& taken) noexcept {
+  taken = 0;
+  lock_.lock();
+  fiber* first = free_;
+  fiber* last = nullptr;
+  for (fiber* f = free_; f != nullptr && taken < most; f = static_cast<fiber*>(f->next), ++taken) last = f;
+  if (last != nullptr) {
+    free_ = static_cast<fiber*>(last->next);
+    last->next = nullptr;
+    free_count_ -= taken;
+  }
+  lock_.unlock();
+  return first;
+}
+
+void stack_pool::grow() {
+  const std::size_t count = slabs_.empty() ? first_slab : slab_stacks;
+  const std::size_t bytes = count * stack_size_;
+  slabs_.reserve(slabs_.size() + 1);
+  fibers_.reserve(std::max(fibers_.capacity(), made_ + count));
+  void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (p == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "coir: cannot reserve fiber stacks");
+  char* base = static_cast<char*>(p);
+  ::madvise(base, bytes, MADV_NOHUGEPAGE);  // a huge page would commit eight stacks at the first touch of one
+  install_guards(base, count);
+  if (made_ >= populate_from) populate(base, count);
+  slabs_.push_back({base, bytes});
+  next_ = base;
+  left_ = count;
+}
+
+void stack_pool::install_guards(char* base, std::size_t count) {
+  if (guard_ == guard::automatic && guard_by_madvise(base, count)) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (mprotect_budget_ < 2 || ::mprotect(base + i * stack_size_, page_, PROT_NONE) != 0) {
+      ++unguarded_;
+      continue;
+    }
+    mprotect_budget_ -= 2;
+  }
+}
+
+bool stack_pool::guard_by_madvise(char* base, std::size_t count) const noexcept {
+  std::array<iovec, slab_stacks> pages;
+  for (std::size_t i = 0; i < count; ++i) pages[i] = {base + i * stack_size_, page_};
+  if (advise_all(self_, pages.data(), count, count * page_, madv_guard_install)) return true;
+  for (std::size_t i = 0; i < count; ++i)
+    if (::madvise(base + i * stack_size_, page_, madv_guard_install) != 0) return false;
+  return true;
+}
+
+void stack_pool::populate(char* base, std::size_t count) const noexcept {
+  std::array<iovec, slab_stacks> pages;
+  for (std::size_t i = 0; i < count; ++i) pages[i] = {base + (i + 1) * stack_size_ - page_, page_};
+  advise_all(self_, pages.data(), count, count * page_, madv_populate_write);  // only a hint: else they fault in
+}
+
+}  // namespace coir::detail

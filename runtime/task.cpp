@@ -1,0 +1,134 @@
+#include <coir/task.hpp>
+
+#include <coir/this_fiber.hpp>
+
+#include "asymmetric_fence.hpp"
+#include "report.hpp"
+#include "sanitizer.hpp"
+#include "scheduler.hpp"
+#include "waiter_access.hpp"
+
+namespace coir::detail {
+
+task_state::task_state(entry f, source_location where) noexcept : start_record(f, where), id_(new_fiber_id()) {}
+
+void task_state::begin() noexcept {
+  fiber& self = *current_fiber();
+  self.id = id_.number();
+  running_.store(&self, std::memory_order_release);
+  light_fence();  // pairs with the heavy one in request_stop(): running_, then the request
+  if (stop_requested_.load(std::memory_order_relaxed)) self.cancel_requested.store(true, std::memory_order_relaxed);
+}
+
+bool task_state::finish() noexcept {
+  tsan_release(this);
+  lock_.lock();
+  finished_ = true;
+  running_.store(nullptr, std::memory_order_relaxed);
+  const bool detached = detached_;
+  wait_node* woken = nullptr;
+  while (wait_node* n = joiners_.claim_front()) {
+    n->next = woken;
+    woken = n;
+  }
+  lock_.unlock();
+  // A joiner may free this state as soon as the lock is released.
+  while (woken != nullptr) {
+    wait_node* following = woken->next;
+    unpark(*woken->who);
+    woken = following;
+  }
+  return detached;
+}
+
+wake task_state::join(deadline until) {
+  lock_.lock();
+  if (finished_) {
+    lock_.unlock();
+    tsan_acquire(this);
+    return wake::fired;
+  }
+  waiter& self = this_waiter();
+  if (until <= now()) {
+    lock_.unlock();
+    return wake::timed_out;
+  }
+  if (!begin_wait(self)) {
+    lock_.unlock();
+    throw_cancelled();
+  }
+  wait_node node;
+  node.who = &self;
+  joiners_.push_back(node);
+  const wake how = park(self, lock_, {"task join", this}, until);
+  if (how != wake::fired) {
+    lock_.lock();
+    joiners_.remove(node);
+    const bool finished = finished_;
+    lock_.unlock();
+    if (how == wake::cancelled) throw_cancelled();
+    if (!finished) return wake::timed_out;
+  }
+  tsan_acquire(this);
+  return wake::fired;
+}
+
+void task_state::join_uncancellable() noexcept {
+  const uncancellable guard;
+  join(no_deadline);
+}
+
+bool task_state::finished() noexcept {
+  lock_.lock();
+  const bool yes = finished_;
+  lock_.unlock();
+  if (yes) tsan_acquire(this);
+  return yes;
+}
+
+task_status task_state::status() noexcept {
+  lock_.lock();
+  task_status s = task_status::finished;
+  if (!finished_) {
+    const fiber* f = running_.load(std::memory_order_acquire);
+    if (f == nullptr)
+      s = task_status::queued;
+    else if (waiter_access::state_of(f->wait) == waiter::waiting)
+      s = task_status::blocked;
+    else
+      s = f->state.load(std::memory_order_relaxed) == run_state::queued ? task_status::queued : task_status::running;
+  }
+  lock_.unlock();
+  return s;
+}
+
+void task_state::request_stop() {
+  std::optional<std::stop_source> source;
+  lock_.lock();
+  if (!finished_) {
+    stop_requested_.store(true, std::memory_order_relaxed);
+    heavy_fence();  // pairs with the light one in begin(): the request, then running_
+    if (fiber* f = running_.load(std::memory_order_acquire)) source = cancel_fiber(*f);
+  }
+  lock_.unlock();
+  if (source) source->request_stop();  // runs callbacks, so with no lock held
+}
+
+bool task_state::detach() noexcept {
+  lock_.lock();
+  const bool finished = finished_;
+  detached_ = true;
+  lock_.unlock();
+  return finished;
+}
+
+void throw_empty_task() { throw std::logic_error("coir: operation on an empty task (default, moved from, detached, or got)"); }
+
+void terminate_detached(task_state& state) noexcept {
+  std::fprintf(stderr, "coir: an exception left a fiber: %s\ncoir: in fiber %llu, spawned at %s:%u, detached after it\n",
+               describe(state.error).c_str(), static_cast<unsigned long long>(state.id().number()), state.file, state.line);
+  std::fflush(stderr);
+  std::terminate();
+}
+
+}  // namespace coir::detail

@@ -1,0 +1,63 @@
+#include <coir/this_fiber.hpp>
+
+#include <coir/error.hpp>
+
+#include "scheduler.hpp"
+
+namespace coir {
+
+namespace {
+
+detail::fiber& need_fiber(const char* what) {
+  if (detail::fiber* f = detail::current_fiber()) return *f;
+  throw not_in_runtime(std::string(what) + " called outside a fiber");
+}
+
+}  // namespace
+
+void yield() {
+  detail::fiber& f = need_fiber("coir::yield");
+  f.home->yield(f);
+}
+
+namespace this_fiber {
+
+id get_id() { return fiber_id{need_fiber("this_fiber::get_id").id}; }
+
+void set_name(std::string name) {
+  need_fiber("this_fiber::set_name").name = std::make_unique<std::string>(std::move(name));
+}
+
+std::string name() {
+  const detail::fiber& f = need_fiber("this_fiber::name");
+  return f.name ? *f.name : std::string();
+}
+
+std::stop_token stop_token() {
+  detail::fiber& f = need_fiber("this_fiber::stop_token");
+  if (!f.stop) {
+    auto source = std::make_unique<std::stop_source>();
+    f.stop_lock.lock();
+    f.stop = std::move(source);
+    f.stop_lock.unlock();
+    // The canceller sets the flag, then takes the lock: it has seen the source, or its flag is seen here.
+    if (f.cancel_requested.load(std::memory_order_acquire)) f.stop->request_stop();
+  }
+  return f.stop->get_token();
+}
+
+bool is_fiber() noexcept { return detail::current_fiber() != nullptr; }
+
+}  // namespace this_fiber
+
+uncancellable::uncancellable() noexcept {
+  if (detail::fiber* f = detail::current_fiber())
+    f->uncancellable_depth.store(f->uncancellable_depth.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+uncancellable::~uncancellable() {
+  if (detail::fiber* f = detail::current_fiber())
+    f->uncancellable_depth.store(f->uncancellable_depth.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+}  // namespace coir

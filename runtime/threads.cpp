@@ -1,0 +1,111 @@
+#include "threads.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <dirent.h>
+
+#include "scheduler.hpp"
+
+namespace coir::detail {
+
+namespace {
+
+std::atomic<std::size_t> own_threads{0};
+
+#if defined(COIR_TSAN)
+// ThreadSanitizer has a thread of its own; it is the only one that blocks all signals.
+bool is_sanitizer_thread(const std::string& task) {
+  std::ifstream in("/proc/self/task/" + task + "/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("SigBlk:", 0) == 0) return line.find("fffffff") != std::string::npos;
+  return false;
+}
+#endif
+
+std::size_t threads_of_process() {
+  std::size_t n = 0;
+#if defined(COIR_TSAN)
+  if (DIR* tasks = ::opendir("/proc/self/task")) {
+    while (const dirent* entry = ::readdir(tasks))
+      if (entry->d_name[0] != '.' && !is_sanitizer_thread(entry->d_name)) ++n;
+    ::closedir(tasks);
+  }
+#else
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("Threads:", 0) == 0) n = std::stoul(line.substr(8));
+#endif
+  return n;
+}
+
+struct registry {
+  std::mutex lock;
+  std::vector<scheduler*> all;
+};
+
+registry& the_registry() {
+  static auto* r = new registry;  // outlives every runtime, static ones too
+  return *r;
+}
+
+}  // namespace
+
+namespace runtime_threads {
+
+std::thread start(std::function<void()> body) {
+  std::thread t(std::move(body));
+  own_threads.fetch_add(1);
+  return t;
+}
+
+void forget(std::size_t count) noexcept { own_threads.fetch_sub(count); }
+
+blocked_in_run::blocked_in_run() noexcept { own_threads.fetch_add(1); }
+blocked_in_run::~blocked_in_run() { own_threads.fetch_sub(1); }
+
+bool no_others() {
+  const std::size_t all = threads_of_process();
+  return all != 0 && all <= own_threads.load();
+}
+
+}  // namespace runtime_threads
+
+namespace runtime_registry {
+
+void add(scheduler& s) {
+  registry& r = the_registry();
+  const std::lock_guard locked(r.lock);
+  r.all.push_back(&s);
+}
+
+void remove(scheduler& s) noexcept {
+  registry& r = the_registry();
+  const std::lock_guard locked(r.lock);
+  std::erase(r.all, &s);
+}
+
+bool if_all_quiescent(const std::function<void()>& f) {
+  registry& r = the_registry();
+  const std::lock_guard locked(r.lock);
+  // Looking at one runtime after the other proves nothing by itself: the first may have been woken by the second, which
+  // then went to sleep. So look twice, and let the epochs say that none was busy in between.
+  std::vector<std::uint64_t> epochs;
+  for (scheduler* s : r.all) {
+    const auto epoch = s->quiescent_epoch();
+    if (!epoch) return false;
+    epochs.push_back(*epoch);
+  }
+  for (std::size_t i = 0; i < epochs.size(); ++i)
+    if (r.all[i]->quiescent_epoch() != epochs[i]) return false;
+  f();
+  return true;
+}
+
+}  // namespace runtime_registry
+
+}  // namespace coir::detail

@@ -1,0 +1,126 @@
+#include "timer_heap.hpp"
+
+#include <algorithm>
+
+#include <coir/start_record.hpp>
+
+namespace coir::detail {
+
+namespace {
+
+constexpr std::size_t arity = 4;
+constexpr std::size_t clean_from = 64;
+
+}  // namespace
+
+timer_node* make_timer(processor& home, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
+                       std::uint64_t stamp) {
+  void* memory = allocate_record(sizeof(timer_node), alignof(timer_node));
+  return ::new (memory) timer_node{when, 0, timer_node::state::armed, &home, fire, arg, stamp};
+}
+
+void free_timer(timer_node* n) noexcept {
+  n->~timer_node();
+  free_record(n, sizeof(timer_node), alignof(timer_node));
+}
+
+timer_heap::~timer_heap() {
+  for (const entry& e : entries_) free_timer(e.node);
+}
+
+void timer_heap::place(std::size_t i, entry e) noexcept {
+  entries_[i] = e;
+  e.node->index = static_cast<std::uint32_t>(i);
+}
+
+void timer_heap::publish() noexcept {
+  earliest_.store(entries_.empty() ? no_deadline : entries_.front().when, std::memory_order_relaxed);
+}
+
+void timer_heap::sift_up(std::size_t i) noexcept {
+  const entry e = entries_[i];
+  while (i > 0) {
+    const std::size_t parent = (i - 1) / arity;
+    if (entries_[parent].when <= e.when) break;
+    place(i, entries_[parent]);
+    i = parent;
+  }
+  place(i, e);
+}
+
+void timer_heap::sift_down(std::size_t i) noexcept {
+  const entry e = entries_[i];
+  for (;;) {
+    const std::size_t first = i * arity + 1;
+    if (first >= entries_.size()) break;
+    const std::size_t end = std::min(first + arity, entries_.size());
+    std::size_t least = first;
+    for (std::size_t c = first + 1; c < end; ++c)
+      if (entries_[c].when < entries_[least].when) least = c;
+    if (entries_[least].when >= e.when) break;
+    place(i, entries_[least]);
+    i = least;
+  }
+  place(i, e);
+}
+
+void timer_heap::remove_at(std::size_t i) noexcept {
+  const entry last = entries_.back();
+  entries_.pop_back();
+  if (i < entries_.size()) {
+    place(i, last);
+    sift_up(i);
+    sift_down(last.node->index);
+  }
+}
+
+void timer_heap::push(timer_node& n) {
+  clean();
+  entries_.push_back({n.when, &n});
+  sift_up(entries_.size() - 1);
+  publish();
+}
+
+void timer_heap::erase(timer_node& n) noexcept {
+  remove_at(n.index);
+  free_timer(&n);
+  publish();
+}
+
+due_timer timer_heap::pop_due(deadline time) noexcept {
+  due_timer result;
+  while (!result && !entries_.empty() && entries_.front().when <= time) {
+    timer_node* n = entries_.front().node;
+    remove_at(0);
+    const due_timer popped{n->fire, n->arg, n->stamp};
+    timer_node::state seen = timer_node::state::armed;
+    // acq_rel: pairs with the owner's exchange in disarm; whoever loses frees.
+    if (n->word.compare_exchange_strong(seen, timer_node::state::fired, std::memory_order_acq_rel)) {
+      result = popped;
+    } else {
+      dead_.fetch_sub(1, std::memory_order_relaxed);
+      free_timer(n);
+    }
+  }
+  publish();
+  return result;
+}
+
+void timer_heap::clean() noexcept {
+  if (entries_.size() < clean_from || dead_.load(std::memory_order_relaxed) * 2 < entries_.size()) return;
+  std::size_t kept = 0;
+  for (const entry& e : entries_) {
+    if (e.node->word.load(std::memory_order_acquire) == timer_node::state::dead) {
+      dead_.fetch_sub(1, std::memory_order_relaxed);
+      free_timer(e.node);
+    } else {
+      place(kept++, e);
+    }
+  }
+  entries_.resize(kept);
+  for (std::size_t i = kept / arity + 1; i-- > 0;)
+    if (i < kept) sift_down(i);
+  publish();
+}
+
+}  // namespace coir::detail

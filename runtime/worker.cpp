@@ -1,0 +1,88 @@
+#include "worker.hpp"
+
+#include "processor.hpp"
+
+namespace coir::detail {
+
+namespace {
+
+// initial-exec: one load from the thread pointer even in a shared library.
+thread_local worker* worker_of_this_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+
+// How long a holder-to-be waits: for an answer from a worker that enters the runtime all the time; and, after the fence,
+// for a worker inside to leave (its sections are short, but the operating system may have descheduled it there).
+constexpr unsigned answer_spins = 300;
+constexpr unsigned leave_spins = 2000;
+
+inline void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+std::uint32_t new_ticket() noexcept {
+  static std::atomic<std::uint32_t> last{0};
+  std::uint32_t t = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  while (t == 0) t = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return t;
+}
+
+}  // namespace
+
+[[gnu::noinline]] worker* current_worker() noexcept {
+  asm volatile("" ::: "memory");  // not pure: two calls are never merged
+  return worker_of_this_thread;
+}
+
+void set_current_worker(worker* w) noexcept { worker_of_this_thread = w; }
+
+[[gnu::noinline]] void worker::step_aside() noexcept {
+  backoff wait;
+  for (;;) {
+    // release: what was done in earlier brackets; pairs with the acquire loads in processor::try_lock().
+    in_runtime_.store(0, std::memory_order_release);
+    // acquire: pairs with processor::unlock(), so that this worker sees what the holder did.
+    while (const std::uint32_t ticket = interrupt_.load(std::memory_order_acquire)) {
+      stepped_aside_.store(ticket, std::memory_order_release);
+      wait();
+    }
+    in_runtime_.store(1, std::memory_order_relaxed);
+    light_fence();
+    if (interrupt_.load(std::memory_order_acquire) == 0) return;
+  }
+}
+
+bool processor::try_lock() noexcept {
+  if (!lock_.try_lock()) return false;
+  worker* w = owner();
+  if (w == nullptr) return true;  // idle: lock_ is enough
+  const std::uint32_t ticket = new_ticket();
+  w->interrupt_.store(ticket, std::memory_order_relaxed);
+  for (unsigned i = 0; i < answer_spins; ++i) {
+    if (w->stepped_aside_.load(std::memory_order_acquire) == ticket) return true;
+    pause();
+  }
+  heavy_fence();  // pairs with the light one in worker::enter()
+  for (unsigned i = 0; i < leave_spins; ++i) {
+    if (w->in_runtime_.load(std::memory_order_acquire) == 0) return true;
+    pause();
+  }
+  w->interrupt_.store(0, std::memory_order_release);
+  lock_.unlock();
+  return false;
+}
+
+void processor::unlock() noexcept {
+  if (worker* w = owner()) w->interrupt_.store(0, std::memory_order_release);
+  lock_.unlock();
+}
+
+void processor::give_to(worker* w) noexcept {
+  lock_.lock();
+  owner_.store(w, std::memory_order_relaxed);
+  lock_.unlock();
+}
+
+}  // namespace coir::detail

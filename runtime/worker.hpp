@@ -1,0 +1,114 @@
+// A worker: an OS thread that runs fibers while it holds a processor. Its native stack runs the search for work
+// (scheduler::work); fibers switch to each other directly.
+//
+// The runtime bracket. A worker may touch its processor only between enter() and leave(). The protocol is Dekker's with
+// an asymmetric fence:
+//
+//   worker, enter:   in_runtime = 1;  light fence;  if (interrupt) step aside, try again
+//   worker, leave:   in_runtime = 0 (release)
+//   other, lock:     interrupt = ticket;  wait a moment for stepped_aside == ticket;  else heavy fence and wait a moment
+//                    for in_runtime == 0;  else give up
+//   other, unlock:   interrupt = 0 (release)
+//
+// Invariant: never both inside. If the worker's store of in_runtime comes late for the other's load, then, because of the
+// fences, the other's ticket comes in time for the worker's load of interrupt. stepped_aside names the ticket that it
+// answers, so that an old answer is never taken for a new one.
+// A bracket stays open across a switch of fibers: whoever is switched to closes it. That is also what keeps thieves from
+// taking a fiber whose context is not saved yet (it is pushed before the switch when it yields).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <boost/context/fiber.hpp>
+
+#include <coir/park.hpp>
+
+#include "asymmetric_fence.hpp"
+#include "exception_state.hpp"
+#include "fiber.hpp"
+
+namespace coir::detail {
+
+class processor;
+class scheduler;
+
+/// What a searching worker saw of a processor, and since when.
+struct victim_sample {
+  std::uint32_t fresh_head = 0;
+  std::uint32_t ready_head = 0;
+  std::uint32_t tick = 0;
+  std::int64_t fresh_since = 0;
+  std::int64_t ready_since = 0;
+  std::int64_t tick_since = 0;
+};
+
+class alignas(64) worker {
+ public:
+  explicit worker(scheduler& s) noexcept : home(&s) {}
+
+  /// Opens the bracket and returns the processor.
+  [[gnu::always_inline]] inline processor& enter() noexcept {
+    in_runtime_.store(1, std::memory_order_relaxed);
+    light_fence();  // pairs with the heavy one in processor::try_lock()
+    // acquire: pairs with processor::unlock(), so that this worker sees what the last holder did.
+    if (interrupt_.load(std::memory_order_acquire) != 0) [[unlikely]]
+      step_aside();
+    return *held;
+  }
+
+  // release: pairs with the acquire load in processor::try_lock(), so that the next holder sees what was done.
+  [[gnu::always_inline]] inline void leave() noexcept { in_runtime_.store(0, std::memory_order_release); }
+
+  /// What has to be done for the context that was switched away from, by whoever runs next.
+  enum class after : std::uint8_t { nothing, parked, retired };
+
+  // --- of this thread alone
+  processor* held = nullptr;  // assigned by the waker while this worker sleeps
+  fiber* current = nullptr;   // null on the native stack
+  boost::context::fiber* save_to = nullptr;  // where the context that was switched away from belongs
+  after what_after = after::nothing;
+  fiber* left = nullptr;                     // who was switched away from
+  void (*release)(void*) noexcept = nullptr;  // parked: unlocks what the sleeper held...
+  void* release_arg = nullptr;
+  spin_lock* release_lock = nullptr;  // ...or this, which is the usual case
+  exception_state* exceptions = nullptr;  // the thread's
+  exception_state native_exceptions;
+  boost::context::fiber native;
+  scheduler* home;
+  std::uint64_t next_id = 0;  // fiber ids come in blocks
+  std::uint64_t last_id = 0;
+  bool searching = false;
+  bool woken = false;  // by a push, and has not found work yet
+  std::vector<victim_sample> samples;  // one a processor, for stealing
+  [[no_unique_address]] tsan_fiber tsan{};
+  [[no_unique_address]] asan_stack asan;
+
+  // --- idle protocol, under scheduler::idle_lock_ but for the futex word
+  std::atomic<std::uint32_t> awake{0};
+  std::atomic<bool> started{false};
+  std::thread thread;
+
+ private:
+  friend class processor;
+
+  void step_aside() noexcept;
+
+  alignas(64) std::atomic<std::uint32_t> in_runtime_{0};   // written by this worker
+  std::atomic<std::uint32_t> stepped_aside_{0};            // written by this worker
+  std::atomic<std::uint32_t> interrupt_{0};                // written by the holder of the processor's lock_
+};
+
+/// The calling thread's worker, null for a foreign thread. Never inlined: a fiber that calls it again after a switch must
+/// not get the answer of the thread it was on before.
+worker* current_worker() noexcept;
+void set_current_worker(worker* w) noexcept;
+
+inline fiber* current_fiber() noexcept {
+  const worker* w = current_worker();
+  return w != nullptr ? w->current : nullptr;
+}
+
+}  // namespace coir::detail
