@@ -6,7 +6,7 @@
 #include "clock.hpp"
 #include "futex.hpp"
 #include "report.hpp"
-#include "scheduler.hpp"
+#include "switch.hpp"
 #include "threads.hpp"
 
 // The idle protocol: how workers search, steal, sleep and are woken.

@@ -8,8 +8,7 @@
 #include "futex.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
-#include "scheduler.hpp"
-#include "waiter_access.hpp"
+#include "switch.hpp"
 
 namespace coir::detail {
 

@@ -1,4 +1,4 @@
-#include "scheduler.hpp"
+#include "switch.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,9 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "clock.hpp"
 #include "report.hpp"
-#include "waiter_access.hpp"
 
 // Picking. A processor looks, in this order, at
 //   next    the fiber that the running one has just made ready: it finds its data warm, and a pair that talks stays on one
@@ -27,8 +25,6 @@ namespace coir::detail {
 
 namespace {
 
-constexpr std::uint32_t next_budget = 128;
-constexpr std::uint32_t rare = 16;
 constexpr std::uint32_t injected_every = 64;
 constexpr std::size_t stack_cache = 256;
 constexpr std::size_t injected_batch = 64;
@@ -42,18 +38,6 @@ void scheduler::overflow(processor::ring& ring) noexcept {
   for (std::uint32_t i = 0; i + 1 < n; ++i) half[i]->next = half[i + 1];
   half[n - 1]->next = nullptr;
   injected_.push_chain(half[0], half[n - 1], n);
-}
-
-void scheduler::push_ready(processor& p, runnable* r) noexcept {
-  if (p.ready.full()) [[unlikely]]
-    overflow(p.ready);
-  p.ready.push_back(r);
-}
-
-void scheduler::push_fresh(processor& p, runnable* r) noexcept {
-  if (p.fresh.full()) [[unlikely]]
-    overflow(p.fresh);
-  p.fresh.push_back(r);
 }
 
 runnable* scheduler::pick_injected(worker&, processor& p) noexcept {
@@ -84,32 +68,6 @@ runnable* scheduler::pick_rare(worker& w, processor& p, std::uint32_t tick) noex
   if (tick % injected_every == 0 && !injected_.empty())
     if (runnable* r = pick_injected(w, p)) return r;
   return p.fresh.pop_front();
-}
-
-template <bool Yielding>
-[[gnu::always_inline]] inline runnable* scheduler::pick_next(worker& w, processor& p) noexcept {
-  const std::uint32_t tick = p.tick.load(std::memory_order_relaxed) + 1;
-  p.tick.store(tick, std::memory_order_relaxed);
-  if (tick % rare == 0) [[unlikely]] {
-    const deadline earliest = std::min(p.timers.earliest(), idle_deadline_.load(std::memory_order_relaxed));
-    // Timers are fired on the native stack: a fiber that is about to park cannot fire its own.
-    if (earliest != no_deadline && w.current != nullptr && earliest <= monotonic_now()) return nullptr;
-    if (runnable* r = pick_rare(w, p, tick)) return r;
-  }
-  if (runnable* r = p.next) {
-    p.next = nullptr;
-    if (p.has_next.load(std::memory_order_relaxed)) p.has_next.store(false, std::memory_order_relaxed);
-    if (p.next_left != 0) --p.next_left;
-    return r;
-  }
-  p.next_left = next_budget;
-  if constexpr (Yielding)
-    if (runnable* r = p.fresh.pop_back()) return r;
-  if (runnable* r = p.ready.pop_front()) return r;
-  if constexpr (!Yielding)
-    if (runnable* r = p.fresh.pop_back()) return r;
-  if (!injected_.empty()) return pick_injected(w, p);
-  return nullptr;
 }
 
 runnable* scheduler::pick(worker& w, processor& p) noexcept { return pick_next<false>(w, p); }
@@ -167,78 +125,7 @@ void scheduler::make_ready(fiber& f) noexcept {
 
 // ---- switching -----------------------------------------------------------------------------------------------------
 
-[[gnu::always_inline]] inline void scheduler::after_switch(worker& w, boost::context::fiber&& left) noexcept {
-  *w.save_to = std::move(left);
-  if (w.what_after == worker::after::parked) {
-    w.what_after = worker::after::nothing;
-    fiber& f = *w.left;
-    spin_lock* lock = w.release_lock;
-    void (*release)(void*) noexcept = w.release;
-    void* arg = w.release_arg;
-    waiter_access::publish(f.wait);
-    // From here on the fiber may be claimed, and with its lock released it may run and end: it is not touched again.
-    if (lock != nullptr)
-      lock->unlock();
-    else if (release != nullptr)
-      release(arg);
-  } else if (w.what_after == worker::after::retired) {
-    w.what_after = worker::after::nothing;
-    retire_stack(*w.held, *w.left);
-  }
-}
-
-[[gnu::always_inline]] inline void scheduler::switch_to(worker& w, fiber* from, fiber* to) noexcept {
-  // null: the worker's native stack
-  exception_state& exceptions = from != nullptr ? from->exceptions : w.native_exceptions;
-  exceptions = *w.exceptions;
-  *w.exceptions = to != nullptr ? to->exceptions : w.native_exceptions;
-  w.left = from;
-  w.save_to = from != nullptr ? &from->context : &w.native;
-  w.current = to;
-  boost::context::fiber& target = to != nullptr ? to->context : w.native;
-  if (to != nullptr) {
-    to->on = &w;
-    to->state.store(run_state::running, std::memory_order_relaxed);
-  }
-  asan_stack& left_asan = from != nullptr ? from->asan : w.asan;
-  asan_start_switch(&left_asan, to != nullptr ? to->asan : w.asan);
-  tsan_switch(to != nullptr ? to->tsan : w.tsan);
-  boost::context::fiber left = std::move(target).resume();
-  asan_finish_switch(left_asan, nullptr);
-  // The worker is looked up in what the switcher left: `from` may be on another thread now.
-  after_switch(from != nullptr ? *from->on : w, std::move(left));
-}
-
 void scheduler::switch_to_fiber(worker& w, fiber& to) noexcept { switch_to(w, nullptr, &to); }
-
-[[gnu::always_inline]] inline void scheduler::switch_away_to(runnable* r, fiber& f, worker& w, processor& p) noexcept {
-  if (r == nullptr) {
-    switch_to(w, &f, nullptr);
-  } else if (r->what == runnable::kind::suspended) {
-    if (r == &f) {  // made ready before it got away: only by yield()
-      f.state.store(run_state::running, std::memory_order_relaxed);
-      return;
-    }
-    switch_to(w, &f, static_cast<fiber*>(r));
-  } else {
-    switch_to(w, &f, stack_for(w, p, r));
-  }
-}
-
-void scheduler::switch_away(fiber& f, worker& w, processor& p) noexcept {
-  switch_away_to(pick_next<false>(w, p), f, w, p);
-}
-
-void scheduler::yield(fiber& f) noexcept {
-  worker& w = *f.on;
-  processor& p = w.enter();
-  f.state.store(run_state::queued, std::memory_order_relaxed);
-  // Pushed before the switch: nobody else can take it while the bracket is open, and it stays open until the fiber that is
-  // switched to has saved this one's context.
-  push_ready(p, &f);
-  switch_away_to(pick_next<true>(w, p), f, w, p);
-  f.on->leave();
-}
 
 // ---- identities ----------------------------------------------------------------------------------------------------
 

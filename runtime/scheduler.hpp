@@ -43,7 +43,7 @@ class scheduler {
   void cancel_all() noexcept;
 
   // ---- from a running fiber
-  void yield(fiber& f) noexcept;
+  void yield(fiber& f, worker& w) noexcept;
 
   /// Switches away until the fiber is made ready again. The worker's after-work has been filled in; bracket open at entry,
   /// open on return (of the worker that then runs the fiber).

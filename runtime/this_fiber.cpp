@@ -2,22 +2,24 @@
 
 #include <coir/error.hpp>
 
-#include "scheduler.hpp"
+#include "switch.hpp"
 
 namespace coir {
 
 namespace {
 
-detail::fiber& need_fiber(const char* what) {
+[[gnu::noinline]] detail::fiber& need_fiber(const char* what) {
   if (detail::fiber* f = detail::current_fiber()) return *f;
   throw not_in_runtime(std::string(what) + " called outside a fiber");
 }
 
 }  // namespace
 
-void yield() {
-  detail::fiber& f = need_fiber("coir::yield");
-  f.home->yield(f);
+[[gnu::noinline]] void yield() {
+  detail::worker* w = detail::current_worker_at_entry();
+  if (w == nullptr || w->current == nullptr) [[unlikely]]
+    need_fiber("coir::yield");
+  w->home->yield(*w->current, *w);
 }
 
 namespace this_fiber {

@@ -6,9 +6,6 @@ namespace coir::detail {
 
 namespace {
 
-// initial-exec: one load from the thread pointer even in a shared library.
-thread_local worker* worker_of_this_thread __attribute__((tls_model("initial-exec"))) = nullptr;
-
 // How long a holder-to-be waits: for an answer from a worker that enters the runtime all the time; and, after the fence,
 // for a worker inside to leave (its sections are short, but the operating system may have descheduled it there).
 constexpr unsigned answer_spins = 300;
@@ -30,6 +27,8 @@ std::uint32_t new_ticket() noexcept {
 }
 
 }  // namespace
+
+constinit thread_local worker* worker_of_this_thread = nullptr;
 
 [[gnu::noinline]] worker* current_worker() noexcept {
   asm volatile("" ::: "memory");  // not pure: two calls are never merged

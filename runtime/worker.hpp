@@ -101,6 +101,15 @@ class alignas(64) worker {
   std::atomic<std::uint32_t> interrupt_{0};                // written by the holder of the processor's lock_
 };
 
+// initial-exec: one load from the thread pointer, even in a shared library.
+extern constinit thread_local worker* worker_of_this_thread __attribute__((tls_model("initial-exec")));
+
+/// For functions that are never inlined themselves and ask once, before any switch.
+[[gnu::always_inline]] inline worker* current_worker_at_entry() noexcept {
+  asm volatile("" ::: "memory");
+  return worker_of_this_thread;
+}
+
 /// The calling thread's worker, null for a foreign thread. Never inlined: a fiber that calls it again after a switch must
 /// not get the answer of the thread it was on before.
 worker* current_worker() noexcept;

@@ -1,0 +1,126 @@
+// Picking the next fiber and switching to it: the hot path of every park, yield and end of a fiber, inlined into each of
+// them. A context switch spoils the CPU's return predictions, so each return between here and the user's code costs a
+// mispredicted branch: the fewer calls the better.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "clock.hpp"
+#include "scheduler.hpp"
+#include "waiter_access.hpp"
+
+namespace coir::detail {
+
+inline constexpr std::uint32_t next_budget = 128;
+inline constexpr std::uint32_t rare = 16;
+
+[[gnu::always_inline]] inline void scheduler::push_ready(processor& p, runnable* r) noexcept {
+  if (p.ready.full()) [[unlikely]]
+    overflow(p.ready);
+  p.ready.push_back(r);
+}
+
+[[gnu::always_inline]] inline void scheduler::push_fresh(processor& p, runnable* r) noexcept {
+  if (p.fresh.full()) [[unlikely]]
+    overflow(p.fresh);
+  p.fresh.push_back(r);
+}
+
+template <bool Yielding>
+[[gnu::always_inline]] inline runnable* scheduler::pick_next(worker& w, processor& p) noexcept {
+  const std::uint32_t tick = p.tick.load(std::memory_order_relaxed) + 1;
+  p.tick.store(tick, std::memory_order_relaxed);
+  if (tick % rare == 0) [[unlikely]] {
+    const deadline earliest = std::min(p.timers.earliest(), idle_deadline_.load(std::memory_order_relaxed));
+    // Timers are fired on the native stack: a fiber that is about to park cannot fire its own.
+    if (earliest != no_deadline && w.current != nullptr && earliest <= monotonic_now()) return nullptr;
+    if (runnable* r = pick_rare(w, p, tick)) return r;
+  }
+  if (runnable* r = p.next) {
+    p.next = nullptr;
+    if (p.has_next.load(std::memory_order_relaxed)) p.has_next.store(false, std::memory_order_relaxed);
+    if (p.next_left != 0) --p.next_left;
+    return r;
+  }
+  p.next_left = next_budget;
+  if constexpr (Yielding)
+    if (runnable* r = p.fresh.pop_back()) return r;
+  if (runnable* r = p.ready.pop_front()) return r;
+  if constexpr (!Yielding)
+    if (runnable* r = p.fresh.pop_back()) return r;
+  if (!injected_.empty()) return pick_injected(w, p);
+  return nullptr;
+}
+
+[[gnu::always_inline]] inline void scheduler::after_switch(worker& w, boost::context::fiber&& left) noexcept {
+  *w.save_to = std::move(left);
+  if (w.what_after == worker::after::parked) {
+    w.what_after = worker::after::nothing;
+    fiber& f = *w.left;
+    spin_lock* lock = w.release_lock;
+    void (*release)(void*) noexcept = w.release;
+    void* arg = w.release_arg;
+    waiter_access::publish(f.wait);
+    // From here on the fiber may be claimed, and with its lock released it may run and end: it is not touched again.
+    if (lock != nullptr)
+      lock->unlock();
+    else if (release != nullptr)
+      release(arg);
+  } else if (w.what_after == worker::after::retired) {
+    w.what_after = worker::after::nothing;
+    retire_stack(*w.held, *w.left);
+  }
+}
+
+[[gnu::always_inline]] inline void scheduler::switch_to(worker& w, fiber* from, fiber* to) noexcept {
+  // null: the worker's native stack
+  exception_state& exceptions = from != nullptr ? from->exceptions : w.native_exceptions;
+  exceptions = *w.exceptions;
+  *w.exceptions = to != nullptr ? to->exceptions : w.native_exceptions;
+  w.left = from;
+  w.save_to = from != nullptr ? &from->context : &w.native;
+  w.current = to;
+  boost::context::fiber& target = to != nullptr ? to->context : w.native;
+  if (to != nullptr) {
+    to->on = &w;
+    to->state.store(run_state::running, std::memory_order_relaxed);
+  }
+  asan_stack& left_asan = from != nullptr ? from->asan : w.asan;
+  asan_start_switch(&left_asan, to != nullptr ? to->asan : w.asan);
+  tsan_switch(to != nullptr ? to->tsan : w.tsan);
+  boost::context::fiber left = std::move(target).resume();
+  asan_finish_switch(left_asan, nullptr);
+  // The worker is looked up in what the switcher left: `from` may be on another thread now.
+  after_switch(from != nullptr ? *from->on : w, std::move(left));
+}
+
+[[gnu::always_inline]] inline void scheduler::switch_away_to(runnable* r, fiber& f, worker& w, processor& p) noexcept {
+  if (r == nullptr) {
+    switch_to(w, &f, nullptr);
+  } else if (r->what == runnable::kind::suspended) {
+    if (r == &f) {  // made ready before it got away: only by yield()
+      f.state.store(run_state::running, std::memory_order_relaxed);
+      return;
+    }
+    switch_to(w, &f, static_cast<fiber*>(r));
+  } else {
+    switch_to(w, &f, stack_for(w, p, r));
+  }
+}
+
+[[gnu::always_inline]] inline void scheduler::switch_away(fiber& f, worker& w, processor& p) noexcept {
+  switch_away_to(pick_next<false>(w, p), f, w, p);
+}
+
+[[gnu::always_inline]] inline void scheduler::yield(fiber& f, worker& w) noexcept {
+  processor& p = w.enter();
+  f.state.store(run_state::queued, std::memory_order_relaxed);
+  // Pushed before the switch: nobody else can take it while the bracket is open, and it stays open until the fiber that is
+  // switched to has saved this one's context.
+  push_ready(p, &f);
+  switch_away_to(pick_next<true>(w, p), f, w, p);
+  f.on->leave();
+}
+
+}  // namespace coir::detail
