@@ -1,14 +1,12 @@
 // The C++ snippets of docs/coming-from-go.md, in their order, so that each is compiled and run. A section of that page
 // is a function here. To learn from, the other examples are better: they are whole programs.
-#include <atomic>
 #include <chrono>
 #include <iostream>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <coir/coir.hpp>
@@ -124,6 +122,26 @@ void locks() {
   std::cout << hits << " hits\n";
 }
 
+void condition() {
+  coir::mutex lock;
+  coir::condition_variable changed;
+  int stored = 0;
+  coir::once greeted;
+
+  coir::task<void> consumer = coir::spawn([&] {
+    coir::call_once(greeted, [] { std::cout << "once\n"; });  // greeted.Do(func() { ... })
+    std::unique_lock held(lock);
+    changed.wait(held, [&] { return stored == 3; });  // for stored != 3 { changed.Wait() }
+  });
+  coir::call_once(greeted, [] { std::cout << "once\n"; });
+  for (int i = 0; i < 3; ++i) {
+    const std::scoped_lock guard(lock);
+    ++stored;
+    changed.notify_one();  // changed.Signal()
+  }
+  consumer.get();
+}
+
 // ---- panics and errors ---------------------------------------------------------------------------------------------
 
 void errors() {
@@ -161,6 +179,16 @@ void stopping() {
   std::cout << (polite.get() >= 0 ? "stopped when it looked\n" : "");
 }
 
+// ---- groups --------------------------------------------------------------------------------------------------------
+
+void group_of_tasks() {
+  auto never = coir::make_chan<void>();
+  std::vector<coir::task<void>> group;
+  group.push_back(coir::spawn([] { throw std::runtime_error("the first failure"); }));
+  group.push_back(coir::spawn([never] { never.recv(); }));
+  for (coir::task<void>& each : group) each.get();  // throws: the destructor of `group` stops and joins the rest
+}
+
 // ---- time ----------------------------------------------------------------------------------------------------------
 
 void waiting_for_a_while() {
@@ -193,8 +221,14 @@ int main() {
     merged();
     closing();
     locks();
+    condition();
     errors();
     stopping();
+    try {
+      group_of_tasks();
+    } catch (const std::runtime_error& e) {
+      std::cout << e.what() << '\n';
+    }
     waiting_for_a_while();
   });
   report_deadlock();
