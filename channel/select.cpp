@@ -2,15 +2,17 @@
 #include <coir/select_case.hpp>
 
 #include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
 
 namespace coir::detail {
 
 namespace {
 
-/// Uniform in [0, n), as exactly as 64 random bits allow.
-std::uint64_t random_below(std::uint64_t n) noexcept {
-  __extension__ using wide = unsigned __int128;
-  return static_cast<std::uint64_t>((static_cast<wide>(random_bits()) * n) >> 64);
+/// Uniform in [0, n), but for 2^-32 of it.
+std::uint32_t below(std::uint64_t random, std::uint32_t n) noexcept {
+  return static_cast<std::uint32_t>(((random >> 32) * n) >> 32);
 }
 
 constexpr std::uint32_t none = UINT32_MAX;
@@ -31,6 +33,13 @@ bool try_case(const select_case& c) {
   if (woken != nullptr) unpark(*woken);
   if (how == attempt::closed && c.what == select_case::kind::send) throw_send_on_closed();
   return how != attempt::would_block;
+}
+
+wait_node& make_node(select_case& c, std::uint32_t index) noexcept {
+  wait_node& node = *::new (&c.node) wait_node;
+  node.slot = c.slot;
+  node.index = index;
+  return node;
 }
 
 class selection {
@@ -72,6 +81,7 @@ class selection {
   std::uint32_t timeout_ = none;
   deadline now_ = 0;
   deadline until_ = no_deadline;
+  std::optional<std::uint64_t> random_;  // drawn, and not used yet
 };
 
 void selection::note_timeout(std::uint32_t i) {
@@ -102,6 +112,7 @@ void selection::sort() {
         note_timeout(i);
         break;
       case kind::stop:
+        if (cases_[i].stop().possible()) ++stops_;
         break;
       case kind::otherwise:
         if (otherwise_ == none) otherwise_ = i;
@@ -120,8 +131,9 @@ void selection::sort() {
       order_[to] = moving;
     }
   }
-  for (std::uint32_t i = 0; i < n_; ++i)
-    if (cases_[i].what == kind::stop && cases_[i].stop->possible()) order_[channels_ + stops_++] = i;
+  std::uint32_t next = channels_;
+  for (std::uint32_t i = 0; next != channels_ + stops_; ++i)
+    if (cases_[i].what == kind::stop && cases_[i].stop().possible()) order_[next++] = i;
 }
 
 void selection::unlock_all() noexcept {
@@ -148,7 +160,18 @@ std::uint32_t selection::take_ready() {
     for (std::uint32_t k = 0; k < all; ++k)
       if (cases_[order_[k]].seems_ready()) ++ready;
     if (ready == 0) return none;
-    auto skip = ready == 1 ? 0 : static_cast<std::uint32_t>(random_below(ready));
+    std::uint32_t skip = 0;
+    if (ready > 1) {
+      // Rare, since one that is ready is mostly met without the locks. The source of random numbers belongs to the
+      // runtime, which may have to wait for a processor: not with locks held.
+      if (!random_) {
+        unlock_all();
+        random_ = random_bits();
+        lock_all();
+        continue;
+      }
+      skip = below(*std::exchange(random_, std::nullopt), ready);
+    }
     std::uint32_t k = 0;
     for (; k < all; ++k) {
       if (!cases_[order_[k]].seems_ready()) continue;
@@ -173,9 +196,7 @@ void selection::link(waiter& self) noexcept {
   for (std::uint32_t i = 0; i < n_; ++i) {
     select_case& c = cases_[i];
     if (c.core == nullptr) continue;
-    c.node.who = &self;
-    c.node.slot = c.slot;
-    c.node.index = i;
+    make_node(c, i).who = &self;
     (c.what == kind::receive ? c.core->receivers : c.core->senders).push_back(c.node);
   }
 }
@@ -200,13 +221,12 @@ void selection::unlink(const wait_node* fired) noexcept {
 void selection::arm(waiter& self) {
   for (std::uint32_t k = channels_; k < channels_ + stops_; ++k) {
     select_case& c = cases_[order_[k]];
-    c.node.index = order_[k];
-    c.stop->arm(self, c.node);
+    c.stop().arm(self, make_node(c, order_[k]));
   }
 }
 
 void selection::disarm() noexcept {
-  for (std::uint32_t k = channels_; k < channels_ + stops_; ++k) cases_[order_[k]].stop->disarm();
+  for (std::uint32_t k = channels_; k < channels_ + stops_; ++k) cases_[order_[k]].stop().disarm();
 }
 
 std::uint32_t selection::sleep(waiter& self) {
@@ -218,7 +238,7 @@ std::uint32_t selection::sleep(waiter& self) {
     const std::uint64_t word = self.word();
     bool requested = false;
     for (std::uint32_t k = channels_; k < channels_ + stops_; ++k)
-      if (cases_[order_[k]].stop->look(word)) requested = true;
+      if (cases_[order_[k]].stop().look(word)) requested = true;
     if (requested) {
       abandon_wait(self);
       return take_ready();  // the stop case, at least
@@ -282,7 +302,7 @@ std::size_t select_any(select_case* cases, std::size_t n, std::uint32_t* order) 
 }
 
 unsigned random_bit_slowly(std::uint64_t set) noexcept {
-  auto skip = random_below(static_cast<std::uint64_t>(__builtin_popcountll(set)));
+  std::uint32_t skip = below(random_bits(), static_cast<std::uint32_t>(__builtin_popcountll(set)));
   for (; skip != 0; --skip) set &= set - 1;
   return static_cast<unsigned>(__builtin_ctzll(set));
 }

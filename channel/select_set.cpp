@@ -15,7 +15,8 @@ std::size_t select_set::add(std::unique_ptr<detail::set_case> added) {
 
 std::size_t select_set::wait() {
   const std::size_t n = set_.size();
-  cases_.assign(n, detail::select_case{});
+  cases_.clear();
+  cases_.resize(n);
   order_.resize(n);
   for (std::size_t i = 0; i < n; ++i) set_[i]->prepare(cases_[i]);
   const std::size_t fired = detail::select_any(cases_.data(), n, order_.data());

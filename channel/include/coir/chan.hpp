@@ -165,7 +165,8 @@ template <class Handle, class T>
 class recv_members {
  public:
   /// Receives: blocks until there is a value; nullopt: the channel is closed and drained.
-  std::optional<T> recv() const { return detail::receive<T>(core()); }
+  // Inlined, or else GCC builds the result of a small T in memory, piecewise, and stalls reading it back as a whole.
+  [[gnu::always_inline]] std::optional<T> recv() const { return detail::receive<T>(core()); }
 
   /// Receives if that is possible at once. `value` is assigned only if `done`. Never blocks.
   recv_status try_recv(T& value) const {

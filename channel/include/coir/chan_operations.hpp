@@ -22,6 +22,14 @@ constexpr void check_element() {
   static_assert(std::is_nothrow_destructible_v<T>, "coir: a channel's element type must have a noexcept destructor");
 }
 
+[[gnu::noinline]] inline void lock_contended(chan_core& core) noexcept { core.lock.lock(); }
+
+/// Locks; the loop of a contended lock is kept out of the callers' code.
+[[gnu::always_inline]] inline void lock(chan_core& core) noexcept {
+  if (!core.lock.try_lock()) [[unlikely]]
+    lock_contended(core);
+}
+
 /// Ends an operation that another waiter may have had a part in.
 [[gnu::always_inline]] inline void unlock_and_wake(chan_core& core, waiter* woken) noexcept {
   core.lock.unlock();
@@ -66,7 +74,7 @@ template <class T>
 [[gnu::always_inline]] inline void send(chan_core* core, T& value) {
   if (core == nullptr) [[unlikely]]
     park_forever({"chan send (nil chan)"});
-  core->lock.lock();
+  lock(*core);
   if (put(*core, value)) [[likely]] {
     core->lock.unlock();
     return;
@@ -77,7 +85,7 @@ template <class T>
 template <class T>
 attempt try_send(chan_core* core, T& value) noexcept {
   if (core == nullptr || !core->may_send()) return attempt::would_block;
-  core->lock.lock();
+  lock(*core);
   waiter* woken = nullptr;
   const attempt how = core->try_send(typed_element<T>{}, std::addressof(value), woken);
   unlock_and_wake(*core, woken);
@@ -96,7 +104,7 @@ bool send_until(chan_core* core, T& value, Until until) {
     wait_out("chan send (nil chan)", end);
     return false;
   }
-  core->lock.lock();
+  lock(*core);
   return send_locked(*core, value, end);
 }
 
@@ -129,23 +137,30 @@ template <class T>
 [[gnu::always_inline]] inline std::optional<T> receive(chan_core* core) {
   if (core == nullptr) [[unlikely]]
     park_forever({"chan receive (nil chan)"});
-  core->lock.lock();
+  lock(*core);
   if (!core->can_take()) [[unlikely]]
     return receive_slowly<T>(*core);
   using element = typed_element<T>;
   void* first = element::place(core, core->head());
-  std::optional<T> value;
-  element::emplace(&value, first);
-  element::destroy(first);
-  core->removed();
-  core->lock.unlock();
-  return value;
+  if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) <= 2 * sizeof(void*) && element::stored) {
+    const T value = *static_cast<T*>(first);
+    core->removed();
+    core->lock.unlock();
+    return std::optional<T>(value);
+  } else {
+    std::optional<T> value;
+    element::emplace(&value, first);
+    element::destroy(first);
+    core->removed();
+    core->lock.unlock();
+    return value;
+  }
 }
 
 template <class T>
 attempt try_receive(chan_core* core, std::optional<T>& value) noexcept {
   if (core == nullptr || !core->may_receive()) return attempt::would_block;
-  core->lock.lock();
+  lock(*core);
   waiter* woken = nullptr;
   const attempt how = core->try_receive(typed_element<T>{}, &value, woken);
   unlock_and_wake(*core, woken);
@@ -163,7 +178,7 @@ attempt receive_until(chan_core* core, std::optional<T>& value, Until until) {
     wait_out("chan receive (nil chan)", end);
     return attempt::would_block;
   }
-  core->lock.lock();
+  lock(*core);
   return receive_locked(*core, value, end);
 }
 

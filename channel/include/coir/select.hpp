@@ -47,6 +47,7 @@ struct case_base {
 template <class T, class Handler>
 class recv_case : case_base {
  public:
+  static constexpr auto what = select_case::kind::receive;
   using element = stored<T>;
 
   template <class Chan, class H>
@@ -56,7 +57,7 @@ class recv_case : case_base {
   bool ready() const noexcept { return channel_.core() != nullptr && channel_.core()->may_receive(); }
   bool try_now() noexcept { return try_receive<element>(channel_.core(), value_) != attempt::would_block; }
   void describe(select_case& c) noexcept {
-    c.what = select_case::kind::receive;
+    c.what = what;
     c.core = channel_.core();
     c.slot = &value_;
   }
@@ -71,6 +72,7 @@ class recv_case : case_base {
 template <class T, class Value, class Handler>
 class send_case : case_base {
  public:
+  static constexpr auto what = select_case::kind::send;
   using element = stored<T>;
 
   template <class Chan, class V, class H>
@@ -84,7 +86,7 @@ class send_case : case_base {
     return how == attempt::done;
   }
   void describe(select_case& c) noexcept {
-    c.what = select_case::kind::send;
+    c.what = what;
     c.core = channel_.core();
     c.slot = std::addressof(value_.get());
   }
@@ -99,6 +101,7 @@ class send_case : case_base {
 template <class Handler>
 class timeout_case : case_base {
  public:
+  static constexpr auto what = select_case::kind::timeout;
   template <class H>
   timeout_case(timeout_operand t, H&& handler) noexcept : timeout_(t), handler_(std::forward<H>(handler)) {}
 
@@ -115,6 +118,7 @@ class timeout_case : case_base {
 template <class Handler>
 class stop_case : case_base {
  public:
+  static constexpr auto what = select_case::kind::stop;
   template <class H>
   stop_case(std::stop_token token, H&& handler) noexcept
       : stop_(std::move(token)), handler_(std::forward<H>(handler)) {}
@@ -122,8 +126,8 @@ class stop_case : case_base {
   bool ready() const noexcept { return stop_.requested(); }
   bool try_now() const noexcept { return true; }  // once requested, always
   void describe(select_case& c) noexcept {
-    c.what = select_case::kind::stop;
-    c.stop = &stop_;
+    c.what = what;
+    c.slot = &stop_;
   }
   void finish() { handler_(); }
 
@@ -135,17 +139,33 @@ class stop_case : case_base {
 template <class Handler>
 class otherwise_case : case_base {
  public:
+  static constexpr auto what = select_case::kind::otherwise;
   template <class H>
   explicit otherwise_case(std::in_place_t, H&& handler) noexcept : handler_(std::forward<H>(handler)) {}
 
   static constexpr bool ready() noexcept { return false; }
   static constexpr bool try_now() noexcept { return false; }
-  static void describe(select_case& c) noexcept { c.what = select_case::kind::otherwise; }
+  static void describe(select_case& c) noexcept { c.what = what; }
   void finish() { handler_(); }
 
  private:
   Handler handler_;
 };
+
+/// A channel operation that never blocks. Whether it can proceed is one question, answered exactly without a lock.
+template <class... Cases>
+constexpr bool one_or_otherwise() {
+  using enum select_case::kind;
+  return sizeof...(Cases) == 2 && (0 + ... + (Cases::what == otherwise)) == 1 &&
+         (0 + ... + (Cases::what == receive || Cases::what == send)) == 1;
+}
+
+template <class... Cases>
+constexpr std::size_t otherwise_index() {
+  std::size_t i = 0;
+  (void)((Cases::what == select_case::kind::otherwise || (++i, false)) || ...);
+  return i;
+}
 
 /// Lets one of the cases that seem ready take effect, without waiting. Returns its index, or n.
 template <class... Cases>
@@ -235,7 +255,12 @@ std::size_t select(Cases&&... cases) {
   } else {
     std::size_t fired = sizeof...(Cases);
     if constexpr (sizeof...(Cases) <= 64) fired = detail::select_ready(cases...);
-    if (fired == sizeof...(Cases)) fired = detail::select_slowly(cases...);
+    if (fired == sizeof...(Cases)) {
+      if constexpr (detail::one_or_otherwise<std::remove_reference_t<Cases>...>())
+        fired = detail::otherwise_index<std::remove_reference_t<Cases>...>();
+      else
+        fired = detail::select_slowly(cases...);
+    }
     std::size_t i = 0;
     (void)((i++ == fired && (cases.finish(), true)) || ...);
     return fired;

@@ -77,19 +77,24 @@ class stop_waiter {
 struct select_case {
   enum class kind : std::uint8_t { receive, send, timeout, stop, otherwise };
 
+  select_case() noexcept {}  // leaves the node alone: most selects never need it
+
   kind what{};
-  bool relative = false;    ///< timeout: `when` counts from the beginning of the wait
-  std::int64_t when = 0;    ///< timeout: nanoseconds
-  chan_core* core = nullptr;     ///< receive, send; null: the nil channel
-  void* slot = nullptr;          ///< receive: an empty std::optional<T> to fill; send: the T to move from
-  stop_waiter* stop = nullptr;   ///< stop
-  wait_node node;
+  bool relative = false;      ///< timeout: `when` counts from the beginning of the wait
+  chan_core* core = nullptr;  ///< receive, send; null: the nil channel
+  void* slot = nullptr;       ///< receive: an empty std::optional<T> to fill; send: the T to move from; stop: its waiter
+  std::int64_t when = 0;      ///< timeout: nanoseconds
+  union {
+    wait_node node;  ///< made when the wait begins
+  };
 
   bool on_channel() const noexcept { return core != nullptr; }
+  stop_waiter& stop() const noexcept { return *static_cast<stop_waiter*>(slot); }
+
   /// Hint, without locks.
   bool seems_ready() const noexcept {
     if (core != nullptr) return what == kind::receive ? core->may_receive() : core->may_send();
-    return stop != nullptr && stop->requested();
+    return what == kind::stop && stop().requested();
   }
 };
 

@@ -114,7 +114,7 @@ class set_stop final : public set_case {
 
   void prepare(select_case& c) override {
     c.what = select_case::kind::stop;
-    c.stop = &stop_;
+    c.slot = &stop_;
   }
   void finish() override { handler_(); }
 
