@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 
 #include <boost/context/fiber.hpp>
@@ -20,6 +19,7 @@
 #include <coir/start_record.hpp>
 
 #include "exception_state.hpp"
+#include "fiber_stop.hpp"
 #include "sanitizer.hpp"
 #include "timer_heap.hpp"
 
@@ -52,8 +52,7 @@ struct alignas(64) fiber : runnable {
   std::uint64_t id = 0;
 
   // --- cold
-  spin_lock stop_lock;  // guards `stop`, which the fiber makes when it is asked for its token
-  std::unique_ptr<std::stop_source> stop;
+  fiber_stop stop;  // (any)
   std::unique_ptr<std::string> name;
   scheduler* home;
   char* bottom;  // lowest usable byte, above the guard

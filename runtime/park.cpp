@@ -64,6 +64,7 @@ wake park_fiber(fiber& f, spin_lock* lock, void (*release)(void*) noexcept, void
   w.release = release;
   w.release_arg = arg;
   if (until != no_deadline) f.home->arm(f, p, until, f.wait.word());
+  tsan_release(&f);  // for reports
   f.home->switch_away(f, w, p);
   if (f.timer != nullptr) f.home->disarm(f);
   f.on->leave();
@@ -174,20 +175,13 @@ std::optional<std::stop_source> cancel_fiber(fiber& f) noexcept {
       f.uncancellable_depth.load(std::memory_order_relaxed) == 0 &&
       f.wait.claim_from_outside(word, waiter::cancelled))
     unpark(f.wait);
-  f.stop_lock.lock();
-  std::optional<std::stop_source> source;
-  if (f.stop) source = *f.stop;
-  f.stop_lock.unlock();
-  return source;
+  return f.stop.copy();
 }
 
 void end_fiber(fiber& f) noexcept {
   f.name.reset();
   f.uncancellable_depth.store(0, std::memory_order_relaxed);
-  if (!f.stop) return;  // made by the fiber itself, so this needs no lock
-  f.stop_lock.lock();
-  const std::unique_ptr<std::stop_source> gone = std::move(f.stop);
-  f.stop_lock.unlock();
+  f.stop.drop();
 }
 
 // ---- timers of waits -----------------------------------------------------------------------------------------------

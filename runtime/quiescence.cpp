@@ -14,6 +14,7 @@
 #include "clock.hpp"
 #include "futex.hpp"
 #include "report.hpp"
+#include "sanitizer.hpp"
 #include "scheduler.hpp"
 #include "threads.hpp"
 #include "waiter_access.hpp"
@@ -119,13 +120,14 @@ void scheduler::wait_drained() {
 
 std::string scheduler::list_blocked() {
   std::ostringstream out;
-  pool_.for_each_fiber([&](fiber& f) {
-    if (f.state.load(std::memory_order_relaxed) == run_state::free ||
-        waiter_access::state_of(f.wait) != waiter::waiting)
-      return;
-    out << "\n  " << describe(f) << ": " << f.why.what;
-    if (f.why.on != nullptr) out << ' ' << f.why.on;
-  });
+  for (fiber* f : pool_.fibers()) {
+    if (f->state.load(std::memory_order_relaxed) == run_state::free ||
+        waiter_access::state_of(f->wait) != waiter::waiting)
+      continue;
+    tsan_acquire(f);
+    out << "\n  " << describe(*f) << ": " << f->why.what;
+    if (f->why.on != nullptr) out << ' ' << f->why.on;
+  }
   return out.str();
 }
 
@@ -136,18 +138,19 @@ bool scheduler::unwind_deadlock() {
     if (!stuck() || !runtime_threads::no_others()) return;
     const std::string blocked = list_blocked();
     bool cancelled_any = false;
-    pool_.for_each_fiber([&](fiber& f) {
-      if (f.state.load(std::memory_order_relaxed) == run_state::free || f.cancel_requested.load(std::memory_order_relaxed))
-        return;
+    for (fiber* f : pool_.fibers()) {
+      if (f->state.load(std::memory_order_relaxed) == run_state::free ||
+          f->cancel_requested.load(std::memory_order_relaxed))
+        continue;
       cancelled_any = true;
-      if (auto source = cancel_fiber(f)) sources.push_back(std::move(*source));
-    });
+      if (auto source = cancel_fiber(*f)) sources.push_back(std::move(*source));
+    }
     // All that is left was cancelled before and blocks where it must not be: nothing can ever end it.
     if (!cancelled_any) fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
     const std::lock_guard locked(deadlock_lock_);
     if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + blocked;
   });
-  for (const std::stop_source& s : sources) std::stop_source(s).request_stop();
+  for (std::stop_source& s : sources) signal_stop(std::move(s));
   return certain;
 }
 
@@ -164,10 +167,10 @@ std::string scheduler::deadlock_report() {
 void scheduler::cancel_all() noexcept {
   cancel_all_.store(true, std::memory_order_relaxed);
   heavy_fence();  // pairs with the light one in run_fiber(): the flag, then the states
-  pool_.for_each_fiber([](fiber& f) {
-    if (f.state.load(std::memory_order_relaxed) == run_state::free) return;
-    if (auto source = cancel_fiber(f)) source->request_stop();
-  });
+  for (fiber* f : pool_.fibers()) {
+    if (f->state.load(std::memory_order_relaxed) == run_state::free) continue;
+    if (auto source = cancel_fiber(*f)) signal_stop(std::move(*source));
+  }
 }
 
 }  // namespace coir::detail

@@ -1,6 +1,6 @@
 // Memory for start records and other small, short-lived blocks of the runtime (timers): per-thread free lists by size
 // class, refilled from and drained to shared depots in batches. A block may be freed by another thread than allocated it.
-// Under AddressSanitizer every block goes to the heap, so that use after free is seen.
+// Under AddressSanitizer and ThreadSanitizer every block goes to the heap, whose use they understand.
 //
 // Thread safety: a cache is touched by its own thread alone. Fibers migrate, so a cache is looked up anew for each call,
 // by a function that is never inlined (docs/thread-local-storage.md).
@@ -26,7 +26,7 @@ struct block {
   block* next_batch;  // in the depot: the first block of a batch links to the next batch
 };
 
-#if defined(COIR_ASAN)
+#if defined(COIR_ASAN) || defined(COIR_TSAN)
 constexpr bool pooled = false;
 #else
 constexpr bool pooled = true;

@@ -36,6 +36,19 @@ inline void tsan_release(void*) {}
 inline void tsan_acquire(void*) {}
 #endif
 
+/// For sections of the runtime that use the heap, or copy with a function that TSan watches, under a lock or a protocol that
+/// it does not see.
+class tsan_section {
+ public:
+  explicit tsan_section(void* p) : p_(p) { tsan_acquire(p_); }
+  ~tsan_section() { tsan_release(p_); }
+  tsan_section(const tsan_section&) = delete;
+  tsan_section& operator=(const tsan_section&) = delete;
+
+ private:
+  void* p_;
+};
+
 /// Where AddressSanitizer keeps the fake stack of a suspended context, and the bounds of its real one.
 struct asan_stack {
 #if defined(COIR_ASAN)

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <mutex>
 #include <system_error>
 
 #include <sys/mman.h>
@@ -64,11 +65,8 @@ stack_pool::~stack_pool() {
 }
 
 stack_pool::stack stack_pool::make() {
-  struct guard_lock {
-    spin_lock& l;
-    explicit guard_lock(spin_lock& s) : l(s) { l.lock(); }
-    ~guard_lock() { l.unlock(); }
-  } locked{lock_};
+  const std::lock_guard locked(lock_);
+  const tsan_section section(this);
   if (left_ == 0) grow();
   char* base = next_;
   next_ += stack_size_;
@@ -78,14 +76,9 @@ stack_pool::stack stack_pool::make() {
 }
 
 void stack_pool::made(fiber& f) {
-  lock_.lock();
-  try {
-    fibers_.push_back(&f);
-  } catch (...) {
-    lock_.unlock();
-    throw;
-  }
-  lock_.unlock();
+  const std::lock_guard locked(lock_);
+  const tsan_section section(this);
+  fibers_.push_back(&f);
 }
 
 void stack_pool::put(fiber* first, fiber* last, std::size_t count) noexcept {
@@ -94,6 +87,12 @@ void stack_pool::put(fiber* first, fiber* last, std::size_t count) noexcept {
   free_ = first;
   free_count_ += count;
   lock_.unlock();
+}
+
+std::vector<fiber*> stack_pool::fibers() {
+  const std::lock_guard locked(lock_);
+  const tsan_section section(this);
+  return fibers_;
 }
 
 fiber* stack_pool::take(std::size_t most, std::size_t& taken) noexcept {

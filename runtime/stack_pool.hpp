@@ -35,21 +35,15 @@ class stack_pool {
   /// A stack that was never used. Throws std::system_error when the address space or memory is exhausted.
   stack make();
 
-  /// Registers the control block made on it, for for_each_fiber().
+  /// Registers the control block made on it, for fibers().
   void made(fiber& f);
 
   /// Free stacks with their suspended contexts, linked by runnable::next.
   void put(fiber* first, fiber* last, std::size_t count) noexcept;
   fiber* take(std::size_t most, std::size_t& taken) noexcept;
 
-  /// Calls f(fiber&) for the control block of every stack made so far, in use or free.
-  template <class F>
-  void for_each_fiber(F&& f) {
-    lock_.lock();
-    const std::vector<fiber*> all = fibers_;
-    lock_.unlock();
-    for (fiber* each : all) f(*each);
-  }
+  /// The control block of every stack made so far, in use or free.
+  std::vector<fiber*> fibers();
 
   std::size_t stack_size() const noexcept { return stack_size_; }
   std::size_t unguarded() const noexcept { return unguarded_; }

@@ -111,7 +111,7 @@ void task_state::request_stop() {
     if (fiber* f = running_.load(std::memory_order_acquire)) source = cancel_fiber(*f);
   }
   lock_.unlock();
-  if (source) source->request_stop();  // runs callbacks, so with no lock held
+  if (source) signal_stop(std::move(*source));
 }
 
 bool task_state::detach() noexcept {

@@ -37,15 +37,11 @@ std::string name() {
 
 std::stop_token stop_token() {
   detail::fiber& f = need_fiber("this_fiber::stop_token");
-  if (!f.stop) {
-    auto source = std::make_unique<std::stop_source>();
-    f.stop_lock.lock();
-    f.stop = std::move(source);
-    f.stop_lock.unlock();
-    // The canceller sets the flag, then takes the lock: it has seen the source, or its flag is seen here.
-    if (f.cancel_requested.load(std::memory_order_acquire)) f.stop->request_stop();
-  }
-  return f.stop->get_token();
+  const bool first = !f.stop.made();
+  std::stop_token token = f.stop.token();
+  // The canceller sets the flag, then looks for a source under its lock: it has found one, or its flag is seen here.
+  if (first && f.cancel_requested.load(std::memory_order_acquire)) detail::signal_stop(*f.stop.copy());
+  return token;
 }
 
 bool is_fiber() noexcept { return detail::current_fiber() != nullptr; }

@@ -4,6 +4,8 @@
 
 #include <coir/start_record.hpp>
 
+#include "sanitizer.hpp"
+
 namespace coir::detail {
 
 namespace {
@@ -16,10 +18,13 @@ constexpr std::size_t clean_from = 64;
 timer_node* make_timer(processor& home, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
                        std::uint64_t stamp) {
   void* memory = allocate_record(sizeof(timer_node), alignof(timer_node));
-  return ::new (memory) timer_node{when, 0, timer_node::state::armed, &home, fire, arg, stamp};
+  auto* n = ::new (memory) timer_node{when, 0, timer_node::state::armed, &home, fire, arg, stamp};
+  tsan_release(n);
+  return n;
 }
 
 void free_timer(timer_node* n) noexcept {
+  tsan_acquire(n);
   n->~timer_node();
   free_record(n, sizeof(timer_node), alignof(timer_node));
 }
@@ -76,6 +81,10 @@ void timer_heap::remove_at(std::size_t i) noexcept {
 
 void timer_heap::push(timer_node& n) {
   clean();
+  if (entries_.size() == entries_.capacity()) {
+    const tsan_section section(this);
+    entries_.reserve(std::max(entries_.capacity() * 2, clean_from));
+  }
   entries_.push_back({n.when, &n});
   sift_up(entries_.size() - 1);
   publish();
