@@ -12,12 +12,11 @@
 #include <optional>
 #include <string>
 
-#include <boost/context/fiber.hpp>
-
 #include <coir/fiber_id.hpp>
 #include <coir/park.hpp>
 #include <coir/start_record.hpp>
 
+#include "context_switch.hpp"
 #include "exception_state.hpp"
 #include "fiber_stop.hpp"
 #include "sanitizer.hpp"
@@ -35,7 +34,7 @@ struct alignas(64) fiber : runnable {
       : runnable(kind::suspended), home(&s), bottom(b), top(t), tsan(tsan_create()) {}
 
   // --- first line: what a switch touches
-  boost::context::fiber context;  // null while it runs; stored by whoever runs after the switch
+  context suspended = nullptr;  // stored by whoever runs after the switch
   worker* on = nullptr;           // where it runs now; set by whoever switches to it, so re-read it after each switch
   waiter wait{waiter::kind::fiber};
   exception_state exceptions;

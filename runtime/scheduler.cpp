@@ -165,20 +165,17 @@ fiber* scheduler::new_stack() {
   f->asan.bottom = s.bottom;
   f->asan.size = static_cast<std::size_t>(reinterpret_cast<char*>(f) - s.bottom);
 #endif
-  struct no_allocator {
-    void deallocate(boost::context::stack_context&) noexcept {}
-  };
-  boost::context::stack_context context;
-  context.sp = f;
-  context.size = static_cast<std::size_t>(reinterpret_cast<char*>(f) - s.bottom);
-  f->context = boost::context::fiber(std::allocator_arg,
-                                     boost::context::preallocated(f, context.size, context), no_allocator{},
-                                     [this, f](boost::context::fiber&& left) -> boost::context::fiber {
-                                       asan_finish_switch(f->asan, nullptr);
-                                       after_switch(*f->on, std::move(left));
-                                       stack_main(*f);
-                                     });
+  f->suspended = make_context(f, static_cast<std::size_t>(reinterpret_cast<char*>(f) - s.bottom), &first_entry);
   return f;
+}
+
+// The first thing on a new stack. Whoever switched here has made its fiber the current one.
+void scheduler::first_entry(arrival from) noexcept {
+  worker& w = *current_worker();
+  fiber& self = *w.current;
+  asan_finish_switch(self.asan, nullptr);
+  self.home->after_switch(w, from.fctx);
+  self.home->stack_main(self);
 }
 
 fiber* scheduler::stack_for(worker&, processor& p, runnable* fresh) noexcept {

@@ -83,7 +83,8 @@ class scheduler {
   void switch_away_to(runnable* r, fiber& f, worker& w, processor& p) noexcept;
   void switch_to(worker& w, fiber* from, fiber* to) noexcept;
   void switch_to_fiber(worker& w, fiber& to) noexcept;  // from the native stack
-  void after_switch(worker& w, boost::context::fiber&& left) noexcept;
+  void after_switch(worker& w, context left) noexcept;
+  static void first_entry(arrival from) noexcept;
   void run_fiber(fiber& self) noexcept;
   [[noreturn]] void stack_main(fiber& self) noexcept;
 

@@ -46,7 +46,7 @@ bool advise_all(int self, const iovec* pages, std::size_t count, std::size_t byt
 
 stack_pool::stack_pool(std::size_t stack_size, guard g)
     : page_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))),
-      stack_size_((stack_size + page_ - 1) / page_ * page_),
+      stack_size_(((stack_size + page_ - 1) / page_ | 1) * page_),
       guard_(g),
       mprotect_budget_(map_count_limit() / 4) {
 #if defined(SYS_pidfd_open) && defined(SYS_process_madvise)

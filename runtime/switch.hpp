@@ -53,8 +53,8 @@ template <bool Yielding>
   return nullptr;
 }
 
-[[gnu::always_inline]] inline void scheduler::after_switch(worker& w, boost::context::fiber&& left) noexcept {
-  *w.save_to = std::move(left);
+[[gnu::always_inline]] inline void scheduler::after_switch(worker& w, context left) noexcept {
+  *w.save_to = left;
   if (w.what_after == worker::after::parked) {
     w.what_after = worker::after::nothing;
     fiber& f = *w.left;
@@ -79,9 +79,9 @@ template <bool Yielding>
   exceptions = *w.exceptions;
   *w.exceptions = to != nullptr ? to->exceptions : w.native_exceptions;
   w.left = from;
-  w.save_to = from != nullptr ? &from->context : &w.native;
+  w.save_to = from != nullptr ? &from->suspended : &w.native;
   w.current = to;
-  boost::context::fiber& target = to != nullptr ? to->context : w.native;
+  const context target = to != nullptr ? to->suspended : w.native;
   if (to != nullptr) {
     to->on = &w;
     to->state.store(run_state::running, std::memory_order_relaxed);
@@ -89,10 +89,10 @@ template <bool Yielding>
   asan_stack& left_asan = from != nullptr ? from->asan : w.asan;
   asan_start_switch(&left_asan, to != nullptr ? to->asan : w.asan);
   tsan_switch(to != nullptr ? to->tsan : w.tsan);
-  boost::context::fiber left = std::move(target).resume();
+  const context left = switch_context(target);
   asan_finish_switch(left_asan, nullptr);
   // The worker is looked up in what the switcher left: `from` may be on another thread now.
-  after_switch(from != nullptr ? *from->on : w, std::move(left));
+  after_switch(from != nullptr ? *from->on : w, left);
 }
 
 [[gnu::always_inline]] inline void scheduler::switch_away_to(runnable* r, fiber& f, worker& w, processor& p) noexcept {

@@ -22,11 +22,10 @@
 #include <thread>
 #include <vector>
 
-#include <boost/context/fiber.hpp>
-
 #include <coir/park.hpp>
 
 #include "asymmetric_fence.hpp"
+#include "context_switch.hpp"
 #include "exception_state.hpp"
 #include "fiber.hpp"
 
@@ -68,7 +67,7 @@ class alignas(64) worker {
   // --- of this thread alone
   processor* held = nullptr;  // assigned by the waker while this worker sleeps
   fiber* current = nullptr;   // null on the native stack
-  boost::context::fiber* save_to = nullptr;  // where the context that was switched away from belongs
+  context* save_to = nullptr;  // where the context that was switched away from belongs
   after what_after = after::nothing;
   fiber* left = nullptr;                     // who was switched away from
   void (*release)(void*) noexcept = nullptr;  // parked: unlocks what the sleeper held...
@@ -76,7 +75,7 @@ class alignas(64) worker {
   spin_lock* release_lock = nullptr;  // ...or this, which is the usual case
   exception_state* exceptions = nullptr;  // the thread's
   exception_state native_exceptions;
-  boost::context::fiber native;
+  context native = nullptr;
   scheduler* home;
   std::uint64_t next_id = 0;  // fiber ids come in blocks
   std::uint64_t last_id = 0;
