@@ -259,7 +259,7 @@ void scheduler::stop_searching_found(worker& w) noexcept {
 /// Work that a searcher could take. The ready queues of busy processors do not count: their workers are awake, and it is
 /// the monitor that decides when such a queue waits too long.
 bool scheduler::work_visible() noexcept {
-  if (!injected_.empty()) return true;
+  if (!injected_.empty() || !spilled_.empty()) return true;
   for (const auto& p : processors_)
     if (!p->fresh.empty()) return true;
   return false;
@@ -294,6 +294,8 @@ bool scheduler::release_and_sleep(worker& w) noexcept {
       idle_lock_.unlock();
       return true;
     }
+    // A waker may have set it after this worker had seen its processor without being woken.
+    if (!stopping_.load(std::memory_order_relaxed)) w.awake.store(0, std::memory_order_relaxed);
     const bool all_idle = idle_.load(std::memory_order_relaxed) == count;
     if (!idle_processors_.empty()) {
       deadline earliest = no_deadline;
@@ -368,6 +370,8 @@ void scheduler::wake_one() noexcept {
   idle_lock_.lock();
   if (!idle_processors_.empty() && !stopping_.load(std::memory_order_relaxed)) {
     if (!sleepers_.empty()) {
+      // The keeper stays with its timeout if anybody else is there.
+      if (sleepers_.back() == keeper_) std::swap(sleepers_.back(), sleepers_.front());
       w = sleepers_.back();
       sleepers_.pop_back();
     } else {
@@ -389,7 +393,9 @@ void scheduler::wake_one() noexcept {
   w->searching = true;
   w->woken = true;
   hand_over(*p, *w);
+  const bool took_keeper = w == keeper_;
   idle_lock_.unlock();
+  if (took_keeper) wake_monitor();  // nobody sleeps until the next deadline any more
   if (!new_thread) {
     w->awake.store(1, std::memory_order_release);
     futex_wake(w->awake);

@@ -2,6 +2,8 @@
 // a worker for it. It is what makes the thrifty wake rules of idle.cpp safe: a fiber in `next`, or a few in a queue, whose
 // processor's running fiber computes on and on, are found within largest_delay.
 //
+// It also finds timers that are overdue because who slept until their deadline was woken for something else.
+//
 // It polls while some processors are busy and some idle; at long intervals while all are busy (nobody could be woken); and
 // sleeps on monitor_word_ while all are idle. It is woken by the first push that leaves work on a processor without waking
 // anybody, so no work can wait while it sleeps. States of monitor_word_: 0 polling, 1 asleep, 2 told to end.
@@ -53,7 +55,7 @@ void scheduler::monitor() noexcept {
 
 /// Whether something has waited since the last look; takes the next sample.
 bool scheduler::find_stale(std::vector<victim_sample>& last) noexcept {
-  bool stale = !injected_.empty();
+  bool stale = !injected_.empty() || !spilled_.empty();
   const deadline time = monotonic_now();
   for (const auto& each : processors_) {
     processor& p = *each;

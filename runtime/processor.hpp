@@ -50,6 +50,7 @@ class alignas(64) processor {
   std::uint64_t ended = 0;    // fibers that ended here; the sums over all processors give the live ones
   fiber* stacks = nullptr;    // free stacks, the warmest first, linked by runnable::next
   std::size_t stack_count = 0;
+  std::int64_t last_oldest = 0;  // when the oldest fresh fiber last had its turn
   random_source random;
 
   // --- how eagerly pushes here wake an idle worker (idle.cpp)

@@ -3,7 +3,7 @@
 // A runtime is quiescent when all its processors are idle and the injection queue is empty; then its counts are exact. It
 // is drained if no fiber is left. It is stuck if fibers are left and no timer is pending. Stuck is deadlocked only if nobody
 // else could wake a fiber: every runtime of the process is quiescent without timers, and every thread is a runtime's own or
-// blocked in run() or wait() (threads.hpp).
+// blocked in run() or wait() for something that has not come (threads.hpp).
 //
 // All that is decided by the plain threads that wait (wait_until), not by workers: if no thread waits, the process has a
 // thread that is doing something else, and there is no deadlock. The last worker to go idle wakes them. While stuck is not
@@ -41,7 +41,7 @@ std::int64_t scheduler::live_fibers() noexcept {
 
 // Under idle_lock_.
 bool scheduler::quiescent_locked() noexcept {
-  return idle_.load(std::memory_order_relaxed) == processors_.size() && injected_.empty();
+  return idle_.load(std::memory_order_relaxed) == processors_.size() && injected_.empty() && spilled_.empty();
 }
 
 bool scheduler::timers_pending_locked() noexcept {
@@ -78,7 +78,7 @@ void scheduler::note_quiescent() noexcept {
   const bool none_left = quiescent && live_fibers() == 0;
   const bool looks_stuck = quiescent && !none_left && !timers_pending_locked();
   idle_lock_.unlock();
-  if (none_left || (looks_stuck && !suspect_watched_.load(std::memory_order_relaxed))) notify_waiters();
+  if (none_left || (looks_stuck && watching_.load(std::memory_order_seq_cst) == 0)) notify_waiters();
 }
 
 void scheduler::notify_waiters() noexcept {
@@ -87,12 +87,15 @@ void scheduler::notify_waiters() noexcept {
 }
 
 void scheduler::wait_until(const std::function<bool()>& done) {
-  const runtime_threads::blocked_in_run counted;
+  const runtime_threads::blocked_in_run counted(done);
   struct registered {
-    std::atomic<std::uint32_t>& count;
-    explicit registered(std::atomic<std::uint32_t>& c) : count(c) { count.fetch_add(1, std::memory_order_seq_cst); }
-    ~registered() { count.fetch_sub(1, std::memory_order_seq_cst); }
-  } waiting{waiters_};
+    scheduler& s;
+    explicit registered(scheduler& home) : s(home) { s.waiters_.fetch_add(1, std::memory_order_seq_cst); }
+    ~registered() {
+      // If this thread was the one that watched, another has to take over.
+      if (s.waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1) s.notify_waiters();
+    }
+  } waiting{*this};
 
   std::int64_t recheck = first_recheck;
   for (;;) {
@@ -107,9 +110,9 @@ void scheduler::wait_until(const std::function<bool()>& done) {
       continue;
     }
     // Somebody outside may still act. If so the wait goes on until the workers have slept, woken and slept again.
-    suspect_watched_.store(true, std::memory_order_relaxed);
+    watching_.fetch_add(1, std::memory_order_seq_cst);
     futex_wait(event_, event, monotonic_now() + recheck);
-    suspect_watched_.store(false, std::memory_order_relaxed);
+    watching_.fetch_sub(1, std::memory_order_seq_cst);
     recheck = std::min(recheck * 2, last_recheck);
   }
 }
@@ -134,8 +137,10 @@ std::string scheduler::list_blocked() {
 /// If the deadlock is certain: reports it and cancels the blocked fibers. False if somebody may still act.
 bool scheduler::unwind_deadlock() {
   std::vector<std::stop_source> sources;
-  const bool certain = runtime_threads::no_others() && runtime_registry::if_all_quiescent([&] {
-    if (!stuck() || !runtime_threads::no_others()) return;
+  bool certain = false;
+  runtime_registry::if_all_quiescent([&] {
+    if (!stuck()) return;
+    certain = true;
     const std::string blocked = list_blocked();
     bool cancelled_any = false;
     for (fiber* f : pool_.fibers()) {

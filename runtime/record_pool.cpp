@@ -163,12 +163,13 @@ void free_record(void* p, std::size_t size, std::size_t alignment) noexcept {
   thread_cache& t = this_cache();
   free_list& l = t.lists[c];
   if (l.count == batch) [[unlikely]] {
-    if (!t.registered) register_cache(t);
     if (l.full != nullptr) depots()[c].put(l.full);
     l.full = l.current;
     l.current = nullptr;
     l.count = 0;
   }
+  if (!t.registered) [[unlikely]]
+    register_cache(t);
   auto* b = static_cast<block*>(p);
   b->next = l.current;
   l.current = b;

@@ -13,10 +13,11 @@
 //           processor. It inherits the time slice: after next_budget picks in a row a ready fiber goes to the queue.
 //   ready   oldest first
 //   fresh   newest first: depth first, so that a tree of fibers needs stacks for a path and not for a level
-//   the injection queue.
+//   the injection queue (from outside, and what overflows `ready`), then the spilled ones (what overflows `fresh`).
 // A fiber that yields lets the fresh ones go before the ready queue, that it has just joined itself.
-// Every 16th pick looks at the oldest fresh one first, and every 64th at the injection queue, so that neither can starve.
-// Timers are looked at every 16th pick if there are any, and whenever a queue runs dry.
+// So that nothing starves, every 64th pick takes an injected one first and every 64th the newest fresh one, and every
+// millisecond the oldest fresh one of all has its turn. Timers are looked at every 16th pick if there are any, and
+// whenever the queues run dry.
 //
 // Switching. switch_to() leaves work for the other side of the switch (worker::what_after) since a context can only be
 // published once it has been left. The bracket (worker.hpp) is open all the while.
@@ -25,24 +26,24 @@ namespace coir::detail {
 
 namespace {
 
-constexpr std::uint32_t injected_every = 64;
 constexpr std::size_t stack_cache = 256;
-constexpr std::size_t injected_batch = 64;
+constexpr std::size_t shared_batch = 64;
 }  // namespace
 
 // ---- queues --------------------------------------------------------------------------------------------------------
 
-void scheduler::overflow(processor::ring& ring) noexcept {
+void scheduler::spill(processor::ring& ring, injection_queue& into) noexcept {
   runnable* half[processor::ring::capacity / 2 + 1];
   const std::uint32_t n = ring.take_half(half);
   for (std::uint32_t i = 0; i + 1 < n; ++i) half[i]->next = half[i + 1];
   half[n - 1]->next = nullptr;
-  injected_.push_chain(half[0], half[n - 1], n);
+  into.push_chain(half[0], half[n - 1], n);
 }
 
-runnable* scheduler::pick_injected(worker&, processor& p) noexcept {
-  const std::size_t share = injected_.size() / processors_.size() + 1;
-  runnable* r = injected_.pop(std::min(share, injected_batch));
+// A share of a common queue, for a processor that has run dry.
+runnable* scheduler::pick_shared(processor& p, injection_queue& from) noexcept {
+  const std::size_t share = from.size() / processors_.size() + 1;
+  runnable* r = from.pop(std::min(share, shared_batch));
   if (r == nullptr) return nullptr;
   // The oldest runs now; the others keep their order: fresh ones are taken from the back, so they go in reverse.
   runnable* fresh = nullptr;
@@ -64,10 +65,23 @@ runnable* scheduler::pick_injected(worker&, processor& p) noexcept {
   return r;
 }
 
-runnable* scheduler::pick_rare(worker& w, processor& p, std::uint32_t tick) noexcept {
-  if (tick % injected_every == 0 && !injected_.empty())
-    if (runnable* r = pick_injected(w, p)) return r;
-  return p.fresh.pop_front();
+// Fairness, every 16th pick. True: `r` has been picked, or is null because timers are due; those are fired on the native
+// stack, since a fiber that is about to park cannot fire its own.
+bool scheduler::pick_rare(worker& w, processor& p, std::uint32_t tick, runnable*& r) noexcept {
+  const deadline earliest = std::min(p.timers.earliest(), idle_deadline_.load(std::memory_order_relaxed));
+  if (earliest != no_deadline || !p.fresh.empty() || !spilled_.empty()) {
+    const deadline time = monotonic_now();
+    if (earliest <= time && w.current != nullptr) return true;
+    if (time - p.last_oldest >= oldest_every) {
+      p.last_oldest = time;
+      r = spilled_.pop(1);
+      if (r == nullptr) r = p.fresh.pop_front();
+      if (r != nullptr) return true;
+    }
+  }
+  if (tick % injected_every == 0) r = injected_.pop(1);
+  if (tick % fresh_every == fresh_every / 2) r = p.fresh.pop_back();
+  return r != nullptr;
 }
 
 runnable* scheduler::pick(worker& w, processor& p) noexcept { return pick_next<false>(w, p); }
@@ -241,6 +255,7 @@ void scheduler::run_fiber(fiber& self) noexcept {
     std::terminate();
   }
   end_fiber(self);
+  tsan_release(this);  // for who waits until the runtime is drained
   self.on->enter();
 }
 

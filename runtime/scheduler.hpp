@@ -72,11 +72,11 @@ class scheduler {
   template <bool Yielding>
   runnable* pick_next(worker& w, processor& p) noexcept;
   runnable* pick(worker& w, processor& p) noexcept;
-  runnable* pick_rare(worker& w, processor& p, std::uint32_t tick) noexcept;
-  runnable* pick_injected(worker& w, processor& p) noexcept;
+  bool pick_rare(worker& w, processor& p, std::uint32_t tick, runnable*& r) noexcept;
+  runnable* pick_shared(processor& p, injection_queue& from) noexcept;
   void push_ready(processor& p, runnable* r) noexcept;
   void push_fresh(processor& p, runnable* r) noexcept;
-  void overflow(processor::ring& ring) noexcept;
+  void spill(processor::ring& ring, injection_queue& into) noexcept;
   fiber* stack_for(worker& w, processor& p, runnable* fresh) noexcept;
   fiber* new_stack();
   void retire_stack(processor& p, fiber& f) noexcept;
@@ -128,7 +128,8 @@ class scheduler {
   std::vector<std::unique_ptr<processor>> processors_;
   std::vector<std::unique_ptr<worker>> workers_;  // one for each processor; threads start on demand
 
-  injection_queue injected_;
+  injection_queue injected_;  // from foreign threads, and ready ones that overflowed a ring
+  injection_queue spilled_;   // fresh ones that overflowed a ring
   std::atomic<std::uint64_t> started_outside_{0};
   std::atomic<bool> cancel_all_{false};
   std::atomic<bool> stopping_{false};
@@ -148,7 +149,7 @@ class scheduler {
   // --- plain threads in run() or wait() (quiescence.cpp)
   std::atomic<std::uint32_t> event_{0};
   std::atomic<std::uint32_t> waiters_{0};
-  std::atomic<bool> suspect_watched_{false};
+  std::atomic<std::uint32_t> watching_{0};
   std::mutex deadlock_lock_;
   std::string deadlock_report_;
 

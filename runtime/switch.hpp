@@ -14,16 +14,19 @@ namespace coir::detail {
 
 inline constexpr std::uint32_t next_budget = 128;
 inline constexpr std::uint32_t rare = 16;
+inline constexpr std::uint32_t injected_every = 64;
+inline constexpr std::uint32_t fresh_every = 64;
+inline constexpr std::int64_t oldest_every = 1'000'000;  // ns
 
 [[gnu::always_inline]] inline void scheduler::push_ready(processor& p, runnable* r) noexcept {
   if (p.ready.full()) [[unlikely]]
-    overflow(p.ready);
+    spill(p.ready, injected_);
   p.ready.push_back(r);
 }
 
 [[gnu::always_inline]] inline void scheduler::push_fresh(processor& p, runnable* r) noexcept {
   if (p.fresh.full()) [[unlikely]]
-    overflow(p.fresh);
+    spill(p.fresh, spilled_);
   p.fresh.push_back(r);
 }
 
@@ -32,10 +35,8 @@ template <bool Yielding>
   const std::uint32_t tick = p.tick.load(std::memory_order_relaxed) + 1;
   p.tick.store(tick, std::memory_order_relaxed);
   if (tick % rare == 0) [[unlikely]] {
-    const deadline earliest = std::min(p.timers.earliest(), idle_deadline_.load(std::memory_order_relaxed));
-    // Timers are fired on the native stack: a fiber that is about to park cannot fire its own.
-    if (earliest != no_deadline && w.current != nullptr && earliest <= monotonic_now()) return nullptr;
-    if (runnable* r = pick_rare(w, p, tick)) return r;
+    runnable* r = nullptr;
+    if (pick_rare(w, p, tick, r)) return r;
   }
   if (runnable* r = p.next) {
     p.next = nullptr;
@@ -49,7 +50,10 @@ template <bool Yielding>
   if (runnable* r = p.ready.pop_front()) return r;
   if constexpr (!Yielding)
     if (runnable* r = p.fresh.pop_back()) return r;
-  if (!injected_.empty()) return pick_injected(w, p);
+  if (!injected_.empty()) [[unlikely]]
+    return pick_shared(p, injected_);
+  if (!spilled_.empty()) [[unlikely]]
+    return pick_shared(p, spilled_);
   return nullptr;
 }
 

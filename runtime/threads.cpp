@@ -44,8 +44,9 @@ std::size_t threads_of_process() {
 }
 
 struct registry {
-  std::mutex lock;
+  std::mutex lock;  // lock order: before scheduler::idle_lock_
   std::vector<scheduler*> all;
+  std::vector<const std::function<bool()>*> blocked;  // in run() or wait(); what each waits for
 };
 
 registry& the_registry() {
@@ -65,12 +66,16 @@ std::thread start(std::function<void()> body) {
 
 void forget(std::size_t count) noexcept { own_threads.fetch_sub(count); }
 
-blocked_in_run::blocked_in_run() noexcept { own_threads.fetch_add(1); }
-blocked_in_run::~blocked_in_run() { own_threads.fetch_sub(1); }
+blocked_in_run::blocked_in_run(const std::function<bool()>& done) : done_(done) {
+  registry& r = the_registry();
+  const std::lock_guard locked(r.lock);
+  r.blocked.push_back(&done_);
+}
 
-bool no_others() {
-  const std::size_t all = threads_of_process();
-  return all != 0 && all <= own_threads.load();
+blocked_in_run::~blocked_in_run() {
+  registry& r = the_registry();
+  const std::lock_guard locked(r.lock);
+  std::erase(r.blocked, &done_);
 }
 
 }  // namespace runtime_threads
@@ -89,7 +94,7 @@ void remove(scheduler& s) noexcept {
   std::erase(r.all, &s);
 }
 
-bool if_all_quiescent(const std::function<void()>& f) {
+void if_all_quiescent(const std::function<void()>& f) {
   registry& r = the_registry();
   const std::lock_guard locked(r.lock);
   // Looking at one runtime after the other proves nothing by itself: the first may have been woken by the second, which
@@ -97,13 +102,16 @@ bool if_all_quiescent(const std::function<void()>& f) {
   std::vector<std::uint64_t> epochs;
   for (scheduler* s : r.all) {
     const auto epoch = s->quiescent_epoch();
-    if (!epoch) return false;
+    if (!epoch) return;
     epochs.push_back(*epoch);
   }
+  const std::size_t threads = threads_of_process();
+  if (threads == 0 || threads > own_threads.load() + r.blocked.size()) return;
+  // A thread that has got what it waited for is about to go on.
+  if (std::any_of(r.blocked.begin(), r.blocked.end(), [](const auto* done) { return (*done)(); })) return;
   for (std::size_t i = 0; i < epochs.size(); ++i)
-    if (r.all[i]->quiescent_epoch() != epochs[i]) return false;
+    if (r.all[i]->quiescent_epoch() != epochs[i]) return;
   f();
-  return true;
 }
 
 }  // namespace runtime_registry

@@ -20,14 +20,15 @@ void forget(std::size_t count) noexcept;
 /// While one lives, the calling plain thread counts as blocked in run() or wait().
 class blocked_in_run {
  public:
-  blocked_in_run() noexcept;
+  /// `done`: what it waits for; asked by others, under the registry's lock, until the destructor has returned.
+  explicit blocked_in_run(const std::function<bool()>& done);
   ~blocked_in_run();
   blocked_in_run(const blocked_in_run&) = delete;
   blocked_in_run& operator=(const blocked_in_run&) = delete;
-};
 
-/// Whether the process has no other threads than counted ones, as far as the kernel says.
-bool no_others();
+ private:
+  const std::function<bool()>& done_;
+};
 
 }  // namespace runtime_threads
 
@@ -36,9 +37,9 @@ namespace runtime_registry {
 void add(scheduler& s);
 void remove(scheduler& s) noexcept;
 
-/// Calls f() with the registry locked, so that runtimes neither come nor go, if every runtime is quiescent without a timer
-/// and stays so for the duration of the check. True if f was called.
-bool if_all_quiescent(const std::function<void()>& f);
+/// Calls f(), with the registry locked, if nothing in the process can ever happen by itself: every runtime is quiescent
+/// without a timer, and every thread is a counted one; of those blocked in run() none has got what it waits for.
+void if_all_quiescent(const std::function<void()>& f);
 
 }  // namespace runtime_registry
 

@@ -140,7 +140,8 @@ struct task_record final : task_result<R> {
 };
 
 [[noreturn]] void throw_empty_task();
-[[noreturn]] void terminate_detached(task_state& state) noexcept;  // report, then std::terminate
+/// For a task that failed and was then detached: report and std::terminate, unless it was `cancelled`.
+void end_detached(task_state& state) noexcept;
 
 }  // namespace detail
 
@@ -223,7 +224,7 @@ class [[nodiscard]] task {
     check();
     auto* state = std::exchange(state_, nullptr);
     if (!state->detach()) return;
-    if (state->error) detail::terminate_detached(*state);
+    if (state->error) detail::end_detached(*state);
     state->destroy(state);
   }
 
