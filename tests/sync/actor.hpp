@@ -1,4 +1,5 @@
-// Someone who acts beside a test's main fiber: a fiber or a plain OS thread, so that a test can be written once for both.
+// Someone who acts beside a test's main fiber: a fiber or a plain OS thread, so that a test can be written once for
+// both.
 #pragma once
 
 #include <atomic>
@@ -46,9 +47,8 @@ class actor {
     if (thread_.joinable()) end_thread();
   }
 
-  bool ended() const {
-    return task_.valid() ? task_.ready() : state_ == nullptr || state_->ended.load(std::memory_order_acquire);
-  }
+  /// Not beside or after join().
+  bool ended() const { return task_.valid() ? task_.ready() : state_->ended.load(std::memory_order_acquire); }
 
   /// Returns once it sleeps in a blocking call.
   void until_blocked() const {
