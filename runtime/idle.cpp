@@ -90,11 +90,7 @@ runnable* scheduler::find_work(worker& w) noexcept {
       run_due_timers(w);
       processor& p = w.enter();
       if (runnable* r = pick(w, p)) {
-        if (w.searching) {
-          w.leave();
-          stop_searching(w, true);
-          w.enter();
-        }
+        if (w.searching) stop_searching_found(w);
         return r;
       }
       p.timers.clean();
@@ -172,9 +168,7 @@ runnable* scheduler::search(worker& w) noexcept {
     }
     processor& p = w.enter();
     if (runnable* r = pick(w, p)) {
-      w.leave();
-      stop_searching(w, true);
-      w.enter();
+      stop_searching_found(w);
       return r;
     }
     w.leave();
@@ -234,25 +228,29 @@ runnable* scheduler::keep_loot(worker& w, runnable** loot, std::uint32_t n) noex
   return loot[0];
 }
 
-void scheduler::stop_searching(worker& w, bool found) noexcept {
-  w.searching = false;
+// `woken`: by a push, and had not found work yet.
+void scheduler::stop_searching(bool found, bool woken) noexcept {
   const bool last = searching_.fetch_sub(1, std::memory_order_seq_cst) == 1;
   if (!found) {
-    if (std::exchange(w.woken, false))  // woken for nothing
-      for (const auto& p : processors_)
-        if (p->owner() != nullptr)
-          p->wake_gap.store(std::clamp(p->wake_gap.load(std::memory_order_relaxed) * 2, first_gap, largest_gap),
-                            std::memory_order_relaxed);
+    if (!woken) return;
+    for (const auto& p : processors_)
+      if (p->owner() != nullptr)
+        p->wake_gap.store(std::clamp(p->wake_gap.load(std::memory_order_relaxed) * 2, first_gap, largest_gap),
+                          std::memory_order_relaxed);
     return;
   }
-  w.woken = false;
-  if (last && idle_.load(std::memory_order_relaxed) != 0 && work_visible()) wake_one();
+  if (!last || idle_.load(std::memory_order_relaxed) == 0) return;
+  // Pairs with the fence in inject(): who saw searching_ != 0 and woke nobody has its push seen here. (A push behind a light
+  // fence may be missed; its pusher has told the monitor.)
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (work_visible()) wake_one();
 }
 
-// As stop_searching(w, true), in an open bracket.
+// In an open bracket, which it leaves open.
 void scheduler::stop_searching_found(worker& w) noexcept {
   w.leave();
-  stop_searching(w, true);
+  w.searching = false;
+  stop_searching(true, std::exchange(w.woken, false));
   w.enter();
 }
 
@@ -270,6 +268,8 @@ bool scheduler::work_visible() noexcept {
 // Called with a processor that has nothing to do, or none; returns with one (true), or when the runtime ends (false).
 bool scheduler::release_and_sleep(worker& w) noexcept {
   const auto count = static_cast<std::uint32_t>(processors_.size());
+  const bool was_searching = std::exchange(w.searching, false);
+  const bool was_woken = std::exchange(w.woken, false);
   if (processor* p = w.held) {
     p->give_to(nullptr);
     idle_lock_.lock();
@@ -281,8 +281,7 @@ bool scheduler::release_and_sleep(worker& w) noexcept {
     publish_idle_deadline();
     idle_lock_.unlock();
   }
-  if (w.searching) stop_searching(w, false);
-  w.woken = false;
+  if (was_searching) stop_searching(false, was_woken);
   heavy_fence();  // pairs with the light one after each push
   for (;;) {
     if (stopping_.load(std::memory_order_acquire)) return false;
@@ -311,7 +310,10 @@ bool scheduler::release_and_sleep(worker& w) noexcept {
       }
     }
     idle_lock_.unlock();
-    if (all_idle) note_quiescent();
+    if (all_idle)
+      note_quiescent();
+    else
+      wake_monitor();  // what waits behind a busy fiber was pushed, perhaps, when no processor was idle
 
     futex_wait(w.awake, 0, until);
 
@@ -345,6 +347,10 @@ bool scheduler::take_idle_processor(worker& w) noexcept {
 void scheduler::hand_over(processor& p, worker& w) noexcept {
   p.give_to(&w);
   w.held = &p;
+  if (keeper_ == &w) {
+    keeper_ = nullptr;
+    keeper_deadline_ = no_deadline;
+  }
   ++busy_epoch_;
   idle_.fetch_sub(1, std::memory_order_seq_cst);
   publish_idle_deadline();
@@ -352,7 +358,10 @@ void scheduler::hand_over(processor& p, worker& w) noexcept {
 
 // After a push on processor p, with idle_ != 0.
 void scheduler::offer(processor& p) noexcept {
-  if (searching_.load(std::memory_order_relaxed) != 0) return;
+  if (searching_.load(std::memory_order_relaxed) != 0) {
+    wake_monitor();  // the searcher may have looked here already
+    return;
+  }
   const std::uint32_t tick = p.tick.load(std::memory_order_relaxed);
   if (tick - p.last_wake.load(std::memory_order_relaxed) < p.wake_gap.load(std::memory_order_relaxed)) {
     wake_monitor();
@@ -384,16 +393,17 @@ void scheduler::wake_one() noexcept {
     }
   }
   if (w == nullptr) {
-    idle_lock_.unlock();
+    // Before the lock is released: who goes idle after this must not have its pushers turned away by this count.
     searching_.fetch_sub(1, std::memory_order_seq_cst);
+    idle_lock_.unlock();
     return;
   }
   processor* p = idle_processors_.back();
   idle_processors_.pop_back();
   w->searching = true;
   w->woken = true;
-  hand_over(*p, *w);
   const bool took_keeper = w == keeper_;
+  hand_over(*p, *w);
   idle_lock_.unlock();
   if (took_keeper) wake_monitor();  // nobody sleeps until the next deadline any more
   if (!new_thread) {
@@ -412,8 +422,13 @@ void scheduler::wake_one() noexcept {
     w->started = false;
     idle_processors_.push_back(p);
     idle_.fetch_add(1, std::memory_order_seq_cst);
-    idle_lock_.unlock();
     searching_.fetch_sub(1, std::memory_order_seq_cst);
+    publish_idle_deadline();
+    const bool all_idle = idle_.load(std::memory_order_relaxed) == processors_.size();
+    const bool sleeper = !sleepers_.empty();
+    idle_lock_.unlock();
+    if (sleeper && work_visible()) wake_one();
+    if (all_idle) note_quiescent();
   }
 }
 

@@ -5,8 +5,11 @@
 // It also finds timers that are overdue because who slept until their deadline was woken for something else.
 //
 // It polls while some processors are busy and some idle; at long intervals while all are busy (nobody could be woken); and
-// sleeps on monitor_word_ while all are idle. It is woken by the first push that leaves work on a processor without waking
-// anybody, so no work can wait while it sleeps. States of monitor_word_: 0 polling, 1 asleep, 2 told to end.
+// sleeps on monitor_word_ while all are idle. It is woken by whoever
+//   - leaves work on a processor, or arms a timer there, without waking a worker, while another processor is idle;
+//   - goes idle while another processor is busy;
+//   - takes the sleeper that had the timeout for the next timer;
+// so nothing can wait for it while it sleeps. States of monitor_word_: 0 polling, 1 asleep, 2 told to end.
 #include <algorithm>
 
 #include "clock.hpp"

@@ -189,6 +189,8 @@ void end_fiber(fiber& f) noexcept {
 void scheduler::arm(fiber& f, processor& p, deadline when, std::uint64_t word) {
   f.timer = make_timer(p, when, &fire_timeout, &f.wait, word);
   p.timers.push(*f.timer);
+  light_fence();  // pairs with the heavy one in release_and_sleep(): the timer, then idle_
+  if (idle_.load(std::memory_order_relaxed) != 0) wake_monitor();  // should this processor compute beyond the deadline
 }
 
 // Bracket open. The timer may be at home with another processor, and may be about to fire.

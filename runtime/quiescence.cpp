@@ -142,16 +142,18 @@ bool scheduler::unwind_deadlock() {
     if (!stuck()) return;
     certain = true;
     const std::string blocked = list_blocked();
-    bool cancelled_any = false;
-    for (fiber* f : pool_.fibers()) {
-      if (f->state.load(std::memory_order_relaxed) == run_state::free ||
-          f->cancel_requested.load(std::memory_order_relaxed))
-        continue;
-      cancelled_any = true;
+    // First who is to be cancelled: once the first unwinds it may start new ones, on stacks of this list.
+    std::vector<std::pair<fiber*, std::uint64_t>> asleep;
+    for (fiber* f : pool_.fibers())
+      if (f->state.load(std::memory_order_relaxed) != run_state::free &&
+          waiter_access::state_of(f->wait) == waiter::waiting && !f->cancel_requested.load(std::memory_order_relaxed))
+        asleep.emplace_back(f, f->wait.word());
+    for (const auto& [f, word] : asleep) {
+      if (f->wait.word() != word) continue;  // woken by one that unwinds
       if (auto source = cancel_fiber(*f)) sources.push_back(std::move(*source));
     }
     // All that is left was cancelled before and blocks where it must not be: nothing can ever end it.
-    if (!cancelled_any) fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
+    if (asleep.empty()) fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
     const std::lock_guard locked(deadlock_lock_);
     if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + blocked;
   });

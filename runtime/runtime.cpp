@@ -103,23 +103,28 @@ scheduler::scheduler(runtime& owner, const options& o, unsigned processors)
   }
 }
 
+// Nothing is left to run. In this order: who may still start a worker's thread (a foreign thread that pushed the last fiber;
+// the monitor), then the workers.
 void scheduler::stop_threads() noexcept {
+  for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();
+  if (monitor_thread_.joinable()) {
+    runtime_threads::forget(1);
+    monitor_word_.store(2, std::memory_order_seq_cst);
+    futex_wake(monitor_word_);
+    monitor_thread_.join();
+  }
   std::size_t threads = 0;
   for (const auto& w : workers_) threads += w->thread.joinable() ? 1U : 0U;
-  threads += monitor_thread_.joinable() ? 1U : 0U;
   runtime_threads::forget(threads);
   stopping_.store(true, std::memory_order_seq_cst);
-  idle_lock_.lock();  // nobody is being woken, and nobody starts a thread, after this
+  idle_lock_.lock();  // who goes to sleep has seen stopping_, or sleeps before the wake below
   idle_lock_.unlock();
   for (const auto& w : workers_) {
     w->awake.store(1, std::memory_order_release);
     futex_wake(w->awake);
   }
-  monitor_word_.store(2, std::memory_order_seq_cst);
-  futex_wake(monitor_word_);
   for (const auto& w : workers_)
     if (w->thread.joinable()) w->thread.join();
-  if (monitor_thread_.joinable()) monitor_thread_.join();
 }
 
 scheduler::~scheduler() {

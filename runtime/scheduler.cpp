@@ -65,37 +65,47 @@ runnable* scheduler::pick_shared(processor& p, injection_queue& from) noexcept {
   return r;
 }
 
-// Fairness, every 16th pick. True: `r` has been picked, or is null because timers are due; those are fired on the native
-// stack, since a fiber that is about to park cannot fire its own.
-bool scheduler::pick_rare(worker& w, processor& p, std::uint32_t tick, runnable*& r) noexcept {
+bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
+  if (w.current == nullptr) return false;  // on the native stack they have just been fired
   const deadline earliest = std::min(p.timers.earliest(), idle_deadline_.load(std::memory_order_relaxed));
-  if (earliest != no_deadline || !p.fresh.empty() || !spilled_.empty()) {
+  return earliest != no_deadline && earliest <= monotonic_now();
+}
+
+// Fairness, every 16th pick.
+runnable* scheduler::pick_rare(processor& p, std::uint32_t tick) noexcept {
+  if (!p.fresh.empty() || !spilled_.empty()) {
     const deadline time = monotonic_now();
-    if (earliest <= time && w.current != nullptr) return true;
     if (time - p.last_oldest >= oldest_every) {
       p.last_oldest = time;
-      r = spilled_.pop(1);
-      if (r == nullptr) r = p.fresh.pop_front();
-      if (r != nullptr) return true;
+      if (runnable* r = spilled_.pop(1)) return r;
+      if (runnable* r = p.fresh.pop_front()) return r;
     }
   }
-  if (tick % injected_every == 0) r = injected_.pop(1);
-  if (tick % fresh_every == fresh_every / 2) r = p.fresh.pop_back();
-  return r != nullptr;
+  if (tick % injected_every == 0) return injected_.pop(1);
+  if (tick % fresh_every == fresh_every / 2) return p.fresh.pop_back();
+  return nullptr;
 }
 
 runnable* scheduler::pick(worker& w, processor& p) noexcept { return pick_next<false>(w, p); }
 
 // ---- making runnable -----------------------------------------------------------------------------------------------
 
+// From a foreign thread, counted in visitors_: once the fiber is pushed it may run, and be the last whose end lets the
+// runtime be destroyed; ~scheduler() waits for those who are still in here.
+void scheduler::inject(runnable* r) noexcept {
+  injected_.push(r);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with release_and_sleep(): the push, then idle_
+  if (idle_.load(std::memory_order_relaxed) != 0) wake_one();
+  visitors_.fetch_sub(1, std::memory_order_release);  // the last touch; pairs with stop_threads()
+}
+
 void scheduler::start(start_record* r) noexcept {
   tsan_release(r);
   worker* w = current_worker();
   if (w == nullptr || w->home != this) {
+    visitors_.fetch_add(1, std::memory_order_relaxed);
     started_outside_.fetch_add(1, std::memory_order_relaxed);
-    injected_.push(r);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with release_and_sleep(): the push, then idle_
-    if (idle_.load(std::memory_order_relaxed) != 0) wake_one();
+    inject(r);
     return;
   }
   processor& p = w->enter();
@@ -111,9 +121,8 @@ void scheduler::make_ready(fiber& f) noexcept {
   f.state.store(run_state::queued, std::memory_order_relaxed);
   worker* w = current_worker();
   if (w == nullptr || w->home != this) {
-    injected_.push(&f);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (idle_.load(std::memory_order_relaxed) != 0) wake_one();
+    visitors_.fetch_add(1, std::memory_order_relaxed);
+    inject(&f);
     return;
   }
   processor& p = w->enter();

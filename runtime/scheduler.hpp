@@ -72,8 +72,10 @@ class scheduler {
   template <bool Yielding>
   runnable* pick_next(worker& w, processor& p) noexcept;
   runnable* pick(worker& w, processor& p) noexcept;
-  bool pick_rare(worker& w, processor& p, std::uint32_t tick, runnable*& r) noexcept;
+  bool timers_due(const worker& w, const processor& p) const noexcept;
+  runnable* pick_rare(processor& p, std::uint32_t tick) noexcept;
   runnable* pick_shared(processor& p, injection_queue& from) noexcept;
+  void inject(runnable* r) noexcept;
   void push_ready(processor& p, runnable* r) noexcept;
   void push_fresh(processor& p, runnable* r) noexcept;
   void spill(processor::ring& ring, injection_queue& into) noexcept;
@@ -96,7 +98,7 @@ class scheduler {
   runnable* keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept;
   void run_due_timers(worker& w) noexcept;
   void fire_all(processor& p, deadline time) noexcept;
-  void stop_searching(worker& w, bool found) noexcept;
+  void stop_searching(bool found, bool woken) noexcept;
   void stop_searching_found(worker& w) noexcept;
   bool release_and_sleep(worker& w) noexcept;
   bool work_visible() noexcept;
@@ -131,6 +133,7 @@ class scheduler {
   injection_queue injected_;  // from foreign threads, and ready ones that overflowed a ring
   injection_queue spilled_;   // fresh ones that overflowed a ring
   std::atomic<std::uint64_t> started_outside_{0};
+  std::atomic<std::uint32_t> visitors_{0};  // foreign threads that are inside inject()
   std::atomic<bool> cancel_all_{false};
   std::atomic<bool> stopping_{false};
 

@@ -33,10 +33,14 @@ inline constexpr std::int64_t oldest_every = 1'000'000;  // ns
 template <bool Yielding>
 [[gnu::always_inline]] inline runnable* scheduler::pick_next(worker& w, processor& p) noexcept {
   const std::uint32_t tick = p.tick.load(std::memory_order_relaxed) + 1;
-  p.tick.store(tick, std::memory_order_relaxed);
   if (tick % rare == 0) [[unlikely]] {
-    runnable* r = nullptr;
-    if (pick_rare(w, p, tick, r)) return r;
+    // Timers are fired on the native stack: a fiber that is about to park cannot fire its own. The tick stays, so that
+    // the native stack's pick is the rare one.
+    if (timers_due(w, p)) return nullptr;
+    p.tick.store(tick, std::memory_order_relaxed);
+    if (runnable* r = pick_rare(p, tick)) return r;
+  } else {
+    p.tick.store(tick, std::memory_order_relaxed);
   }
   if (runnable* r = p.next) {
     p.next = nullptr;
@@ -45,13 +49,16 @@ template <bool Yielding>
     return r;
   }
   p.next_left = next_budget;
-  if constexpr (Yielding)
+  if constexpr (Yielding) {
     if (runnable* r = p.fresh.pop_back()) return r;
+    if (!spilled_.empty()) [[unlikely]]
+      if (runnable* r = pick_shared(p, spilled_)) return r;
+  }
   if (runnable* r = p.ready.pop_front()) return r;
   if constexpr (!Yielding)
     if (runnable* r = p.fresh.pop_back()) return r;
   if (!injected_.empty()) [[unlikely]]
-    return pick_shared(p, injected_);
+    if (runnable* r = pick_shared(p, injected_)) return r;
   if (!spilled_.empty()) [[unlikely]]
     return pick_shared(p, spilled_);
   return nullptr;

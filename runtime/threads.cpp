@@ -105,8 +105,10 @@ void if_all_quiescent(const std::function<void()>& f) {
     if (!epoch) return;
     epochs.push_back(*epoch);
   }
+  const std::size_t own = own_threads.load();
   const std::size_t threads = threads_of_process();
-  if (threads == 0 || threads > own_threads.load() + r.blocked.size()) return;
+  // The smaller count of before and after: a thread that was counted in between must not hide another one.
+  if (threads == 0 || threads > std::min(own, own_threads.load()) + r.blocked.size()) return;
   // A thread that has got what it waited for is about to go on.
   if (std::any_of(r.blocked.begin(), r.blocked.end(), [](const auto* done) { return (*done)(); })) return;
   for (std::size_t i = 0; i < epochs.size(); ++i)
