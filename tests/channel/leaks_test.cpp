@@ -61,9 +61,9 @@ TEST_P(ChannelLeaks, AHundredThousandSelectsThatProceedAtOnceGrowNothing) {
 
 TEST_P(ChannelLeaks, AHundredThousandSelectsThatBlockGrowNothing) {
   run([] {
-    const chan<int> a = make_chan<int>(), b = make_chan<int>(), never = make_chan<int>();
+    const chan<int> a = make_chan<int>(), b = make_chan<int>(), never = make_chan<int>(), nor_this = make_chan<int>();
     coir::task<void> partner = coir::spawn([&] {
-      for (int i : a) select(on_send(b, i), on_recv(never), on_send(never, i));
+      for (int i : a) select(on_send(b, i), on_recv(nor_this), on_recv(nor_this));
     });
     expect_no_growth([&](int i) {
       select(on_send(a, i), on_recv(never));

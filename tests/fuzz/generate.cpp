@@ -12,7 +12,12 @@ operation random_operation(entropy& choices, unsigned channels, std::uint64_t& l
   }
   op.how = static_cast<spelling>(choices.below(3));
   op.narrow = choices.chance(20);
-  const unsigned cases = op.how == spelling::direct ? 1 : op.how == spelling::statement ? choices.below(3) : choices.below(6);
+  // Now and then a select without any case, which waits for nothing.
+  unsigned cases = 1;
+  if (op.how != spelling::direct && choices.below(16) == 15)
+    cases = 0;
+  else if (op.how != spelling::direct)
+    cases += choices.below(op.how == spelling::statement ? 2 : 5);
   for (unsigned i = 0; i < cases; ++i) {
     transfer t{choices.chance(50), choices.below(channels), 0};
     if (t.is_send) t.number = ++last_number;
