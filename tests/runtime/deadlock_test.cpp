@@ -1,0 +1,429 @@
+// Deadlock: reported with every blocked fiber, unwound, and raised only when it is certain.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "counted.hpp"
+#include "gate.hpp"
+
+namespace {
+
+using coir_test::until;
+using coir_test::until_blocked;
+using runtime_test::counted;
+using runtime_test::gate;
+using namespace std::chrono_literals;
+
+class Deadlock : public runtime_test::leak_checked {
+ protected:
+  void SetUp() override {
+    leak_checked::SetUp();
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+  }
+};
+
+/// What the deadlock that f ends with says; empty, and a failure, if there is none.
+template <class F>
+std::string report_of(F&& f) {
+  try {
+    f();
+  } catch (const coir::deadlock& d) {
+    return d.what();
+  }
+  ADD_FAILURE() << "no deadlock";
+  return {};
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_P(Deadlock, NamesEachBlockedFiberItsNameWhatItWaitsOnAndWhereItWasSpawned) {
+  gate never;
+  int line = 0;
+  coir::fiber_id first, second;
+  const std::string report = report_of([&] {
+    run([&] {
+      coir::this_fiber::set_name("the main one");
+      coir::task<void> a = coir::spawn([&] {
+        first = coir::this_fiber::get_id();
+        coir::this_fiber::set_name("a named one");
+        never.pass();
+      });
+      line = __LINE__ + 1;
+      coir::go([&] {
+        second = coir::this_fiber::get_id();
+        never.pass();
+      });
+      a.get();
+    });
+  });
+  EXPECT_EQ(report.find("all fibers are asleep - deadlock!"), 0U) << report;
+  EXPECT_TRUE(contains(report, "fiber " + std::to_string(first.number()) + " \"a named one\"")) << report;
+  EXPECT_TRUE(contains(report, "fiber " + std::to_string(second.number()) + ",")) << report;
+  EXPECT_TRUE(contains(report, "\"the main one\"")) << report;
+  EXPECT_TRUE(contains(report, "deadlock_test.cpp:" + std::to_string(line))) << report;
+  EXPECT_TRUE(contains(report, ": gate 0x")) << report;
+  EXPECT_TRUE(contains(report, "task join")) << report;
+  // A line each, and no other.
+  EXPECT_EQ(std::count(report.begin(), report.end(), '\n'), 3) << report;
+}
+
+TEST_P(Deadlock, ListsABlockedFiberThatIsNotMain) {
+  gate never;
+  const std::string report = report_of([&] { run([&] { coir::go([&] { never.pass(); }); }); });
+  EXPECT_EQ(std::count(report.begin(), report.end(), '\n'), 1) << report;
+}
+
+TEST_P(Deadlock, UnwindsTheFibersSoThatDestructorsRun) {
+  gate never;
+  std::atomic<int> unwound{0};
+  static_cast<void>(report_of([&] {
+    run([&] {
+      struct at_end {
+        std::atomic<int>& count;
+        ~at_end() { ++count; }
+      };
+      for (int i = 0; i < 20; ++i) {
+        coir::go([&, c = counted()] {
+          const at_end counts{unwound};
+          const counted local;
+          never.pass();
+        });
+      }
+      const at_end counts{unwound};
+      never.pass();
+    });
+  }));
+  EXPECT_EQ(unwound, 21);
+  EXPECT_EQ(counted::live(), 0);
+  EXPECT_FALSE(never.awaited());
+}
+
+TEST_P(Deadlock, OfMainAloneIsThrownByRun) {
+  gate never;
+  static_cast<void>(report_of([&] { run([&]() -> int { never.pass(); return 1; }); }));
+}
+
+TEST_P(Deadlock, AFiberThatJoinsItselfIsOne) {
+  const std::string report = report_of([&] {
+    run([] {
+      gate handed;
+      coir::task<void> t;
+      t = coir::spawn([&] {
+        handed.pass();
+        t.wait();
+      });
+      handed.open();
+      t.wait();
+    });
+  });
+  EXPECT_TRUE(contains(report, "task join")) << report;
+}
+
+TEST_P(Deadlock, ACircleOfJoinsIsOne) {
+  coir::task<void> a, b;
+  gate handed;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      a = coir::spawn([&] { handed.pass(), b.wait(); });
+      b = coir::spawn([&] { handed.pass(), a.wait(); });
+      handed.open();
+    });
+  }));
+  // The first to unwind has ended, so that the other's join may be over in time; but not both.
+  int unwound = 0;
+  for (coir::task<void>* t : {&a, &b}) {
+    try {
+      t->get();
+    } catch (const coir::cancelled&) {
+      ++unwound;
+    }
+  }
+  EXPECT_GE(unwound, 1);
+}
+
+TEST_P(Deadlock, TasksAreJoinedInDestructorsWhileItUnwinds) {
+  gate never;
+  std::atomic<int> children_ended{0};
+  static_cast<void>(report_of([&] {
+    run([&] {
+      std::vector<coir::task<void>> children;
+      for (int i = 0; i < 10; ++i) {
+        children.push_back(coir::spawn([&] {
+          try {
+            never.pass();
+          } catch (const coir::cancelled&) {
+            const coir::uncancellable guard;
+            coir::sleep_for(1ms);
+            ++children_ended;
+            throw;
+          }
+        }));
+      }
+      never.pass();
+    });
+  }));
+  EXPECT_EQ(children_ended, 10);
+}
+
+TEST_P(Deadlock, CleanUpCodeMayStartFibersAndBlockWhileItUnwinds) {
+  gate never;
+  int cleaned = 0;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      struct cleaner {
+        int& count;
+        ~cleaner() {
+          const coir::uncancellable guard;
+          count = coir::spawn([] {
+                    coir::yield();
+                    return 5;
+                  }).get();
+        }
+      } cleans{cleaned};
+      never.pass();
+    });
+  }));
+  EXPECT_EQ(cleaned, 5);
+}
+
+TEST_P(Deadlock, AFiberThatSwallowsTheCancellationEndsNormallyAndItIsReportedAllTheSame) {
+  gate never;
+  bool swallowed = false;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      try {
+        never.pass();
+      } catch (const coir::cancelled&) {
+        swallowed = true;
+      }
+    });
+  }));
+  EXPECT_TRUE(swallowed);
+}
+
+TEST_P(Deadlock, FibersThatBlockAgainAreUnwoundAgain) {
+  gate never;
+  int attempts = 0;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      for (;;) {
+        try {
+          never.pass();
+        } catch (const coir::cancelled&) {
+          if (++attempts == 3) throw;
+        }
+      }
+    });
+  }));
+  EXPECT_EQ(attempts, 3);
+}
+
+// ---- the explicit runtime ------------------------------------------------------------------------------------------
+
+TEST_P(Deadlock, IsThrownByRunAndByWaitAndTheRuntimeGoesOn) {
+  coir::runtime rt{opts()};
+  gate never;
+  EXPECT_THROW(rt.run([&] { never.pass(); }), coir::deadlock);
+  EXPECT_THROW(rt.wait(), coir::deadlock);
+  rt.wait();  // once for each
+  EXPECT_EQ(rt.run([] { return coir::spawn([] { return 3; }).get(); }), 3);
+  rt.go([&] { never.pass(); });
+  EXPECT_THROW(rt.wait(), coir::deadlock);
+  rt.wait();
+}
+
+TEST_P(Deadlock, IsWrittenToStderrByTheDestructor) {
+  gate never;
+  testing::internal::CaptureStderr();
+  {
+    coir::runtime rt{opts()};
+    rt.go([&, c = counted()] {
+      coir::this_fiber::set_name("forgotten");
+      never.pass();
+    });
+  }
+  const std::string written = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(contains(written, "all fibers are asleep - deadlock!")) << written;
+  EXPECT_TRUE(contains(written, "\"forgotten\"")) << written;
+  EXPECT_TRUE(contains(written, "deadlock_test.cpp:")) << written;
+}
+
+TEST_P(Deadlock, RunReturnsItsResultThoughOthersAreBlockedForEver) {
+  coir::runtime rt{opts()};
+  gate never;
+  rt.go([&] { never.pass(); });
+  EXPECT_EQ(rt.run([] { return 1; }), 1);
+  EXPECT_THROW(rt.wait(), coir::deadlock);
+}
+
+TEST_P(Deadlock, CanBeHadManyTimes) {
+  for (int i = 0; i < coir_test::scaled(200); ++i) {
+    gate never;
+    ASSERT_THROW(run([&] {
+                   coir::go([&, c = counted()] { never.pass(); });
+                   never.pass();
+                 }),
+                 coir::deadlock);
+  }
+}
+
+// ---- only when certain ---------------------------------------------------------------------------------------------
+
+TEST_P(Deadlock, IsNoneWhileATimerIsPending) {
+  gate door;
+  run([&] {
+    coir::go([&] {
+      coir::sleep_for(30ms);
+      door.open();
+    });
+    door.pass();
+  });
+  run([] {
+    gate never;
+    EXPECT_FALSE(never.pass_for(30ms));
+  });
+}
+
+TEST_P(Deadlock, IsReportedOnceTheLastTimerIsGone) {
+  gate never;
+  std::atomic<bool> slept{false};
+  static_cast<void>(report_of([&] {
+    run([&] {
+      coir::go([&] {
+        coir::sleep_for(20ms);
+        slept = true;
+      });
+      never.pass();
+    });
+  }));
+  EXPECT_TRUE(slept);
+}
+
+TEST_P(Deadlock, ATimerThatWasCancelledDoesNotHoldItUp) {
+  gate never, door;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      std::vector<coir::task<bool>> sleepers;
+      for (int i = 0; i < 10; ++i) sleepers.push_back(coir::spawn([&] { return door.pass_for(1h); }));
+      until_blocked(sleepers);
+      door.open();
+      for (coir::task<bool>& s : sleepers) EXPECT_TRUE(s.get());
+      never.pass();
+    });
+  }));
+}
+
+TEST_P(Deadlock, IsNoneWhileAForeignThreadLives) {
+  gate door;
+  std::thread foreign([&] {
+    until([&] { return door.awaited(); });
+    std::this_thread::sleep_for(50ms);  // long enough for several looks at it
+    door.open();
+  });
+  EXPECT_NO_THROW(run([&] { door.pass(); }));
+  foreign.join();
+}
+
+TEST_P(Deadlock, IsReportedOnceTheForeignThreadHasEnded) {
+  gate never;
+  std::atomic<bool> leaving{false};
+  std::thread foreign([&] {
+    until([&] { return never.awaited(); });
+    std::this_thread::sleep_for(30ms);
+    leaving = true;
+  });
+  static_cast<void>(report_of([&] { run([&] { never.pass(); }); }));
+  EXPECT_TRUE(leaving);
+  foreign.join();
+}
+
+TEST_P(Deadlock, IsNoneWhileAnotherRuntimeIsBusy) {
+  coir::runtime other{opts()};
+  gate door;
+  other.go([&] {
+    const auto end = std::chrono::steady_clock::now() + 40ms;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    door.open();
+  });
+  EXPECT_NO_THROW(run([&] { door.pass(); }));
+}
+
+TEST_P(Deadlock, IsNoneWhileAnotherRuntimeHasATimer) {
+  coir::runtime other{opts()};
+  gate door;
+  other.go([&] {
+    coir::sleep_for(40ms);
+    door.open();
+  });
+  EXPECT_NO_THROW(run([&] { door.pass(); }));
+}
+
+TEST_P(Deadlock, OfTwoRuntimesIsReportedByBoth) {
+  coir::runtime one{opts()}, two{opts()};
+  gate never;
+  std::thread other([&] { EXPECT_THROW(two.run([&] { never.pass(); }), coir::deadlock); });
+  EXPECT_THROW(one.run([&] { never.pass(); }), coir::deadlock);
+  EXPECT_THROW(one.wait(), coir::deadlock);
+  EXPECT_THROW(two.wait(), coir::deadlock);  // a thread in wait() cannot act either
+  other.join();
+}
+
+TEST_P(Deadlock, OfOneRuntimeIsThrownToEachThreadThatRunsInIt) {
+  coir::runtime rt{opts()};
+  gate never;
+  std::atomic<int> deadlocks{0};
+  const auto body = [&] {
+    try {
+      rt.run([&] { never.pass(); });
+    } catch (const coir::deadlock&) {
+      ++deadlocks;
+    }
+  };
+  std::thread other(body);
+  body();
+  other.join();
+  EXPECT_EQ(deadlocks, 2);
+  EXPECT_THROW(rt.wait(), coir::deadlock);
+}
+
+// One thread's run watches while the other's ends: the watch must pass to whoever is left.
+TEST_P(Deadlock, IsSeenThoughAnotherThreadsRunHasJustEnded) {
+  for (int i = 0; i < coir_test::scaled(100); ++i) {
+    coir::runtime rt{opts()};
+    gate never, door;
+    std::thread other([&] { rt.run([&] { door.pass(); }); });
+    std::thread opener([&] {
+      until([&] { return door.awaited() && never.awaited(); });
+      door.open();
+    });
+    EXPECT_THROW(rt.run([&] { never.pass(); }), coir::deadlock);
+    EXPECT_THROW(rt.wait(), coir::deadlock);
+    other.join();
+    opener.join();
+    if (HasFailure()) break;
+  }
+}
+
+// ---- what cannot be unwound ----------------------------------------------------------------------------------------
+
+TEST_P(Deadlock, AFiberThatBlocksForEverInUncancellableEndsTheProcessWithAReport) {
+  EXPECT_EXIT(coir::run(opts(),
+                        [] {
+                          gate never;
+                          coir::this_fiber::set_name("stubborn");
+                          const coir::uncancellable guard;
+                          never.pass();
+                        }),
+              testing::KilledBySignal(SIGABRT),
+              "coir: fatal: all fibers are asleep - deadlock.*fiber [0-9]+ \"stubborn\", spawned at .*deadlock_test.cpp:[0-9]+.*"
+              "gate");
+}
+
+INSTANTIATE_TEST_SUITE_P(Processors, Deadlock, coir_test::processors, coir_test::processors_name);
+
+}  // namespace

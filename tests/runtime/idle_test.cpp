@@ -1,0 +1,181 @@
+// The idle protocol as a user sees it: what is made ready runs, though the last worker is just going to sleep, and a process
+// with nothing to do uses no CPU.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <sys/resource.h>
+
+#include "counted.hpp"
+#include "gate.hpp"
+
+namespace {
+
+using coir_test::scaled;
+using coir_test::until_blocked;
+using runtime_test::gate;
+using namespace std::chrono_literals;
+
+class Idle : public runtime_test::leak_checked {};
+
+std::chrono::microseconds cpu_time_used() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto of = [](const timeval& t) { return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec); };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+/// A few hundred turns at most, another number each time.
+class jitter {
+ public:
+  void operator()() {
+    state_ = state_ * 6364136223846793005U + 1442695040888963407U;
+    for (std::uint64_t i = (state_ >> 33) % 400; i > 0; --i) asm volatile("" ::: "memory");
+  }
+
+ private:
+  std::uint64_t state_ = 1;
+};
+
+void expect_no_cpu_is_used() {
+  std::this_thread::sleep_for(20ms);  // workers search for a moment before they sleep
+  const auto before = cpu_time_used();
+  std::this_thread::sleep_for(300ms);
+  // One core that spins would use 300 ms.
+  EXPECT_LT(cpu_time_used() - before, 100ms);
+}
+
+TEST_P(Idle, AnIdleRuntimeUsesNoCpu) {
+  coir::runtime rt{opts()};
+  rt.run([] {});
+  expect_no_cpu_is_used();
+}
+
+TEST_P(Idle, ParkedFibersUseNoCpu) {
+  coir::runtime rt{opts()};
+  gate door;
+  std::vector<coir::task<void>> tasks;
+  for (int i = 0; i < 100; ++i) tasks.push_back(rt.spawn([&] { door.pass(); }));
+  coir::task<void> sleeper = rt.spawn([] { coir::sleep_for(1h); });
+  until_blocked(tasks);
+  until_blocked(sleeper);
+  expect_no_cpu_is_used();
+  door.open();
+}
+
+TEST_P(Idle, NoCpuIsUsedAfterAStormOfWakeUps) {
+  coir::runtime rt{opts()};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      jitter wait;
+      for (int k = 0; k < scaled(3000); ++k) {
+        rt.go([] {});
+        if (k % 2 == 0) rt.spawn([] { coir::yield(); }).get();
+        wait();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  rt.wait();
+  expect_no_cpu_is_used();
+}
+
+// ---- no lost wake-up: each round ends only if both sides were woken -------------------------------------------------
+
+TEST_P(Idle, AFiberMadeReadyByAThreadRuns) {
+  coir::runtime rt{opts()};
+  gate to_fiber, to_thread;
+  const int rounds = scaled(20'000);
+  coir::task<void> fiber = rt.spawn([&] {
+    for (int i = 0; i < rounds; ++i) {
+      to_fiber.pass();
+      to_fiber.shut();
+      to_thread.open();
+    }
+  });
+  jitter wait;
+  for (int i = 0; i < rounds; ++i) {
+    wait();
+    to_fiber.open();
+    to_thread.pass();
+    to_thread.shut();
+  }
+  fiber.get();
+}
+
+TEST_P(Idle, AFiberStartedByAThreadRuns) {
+  coir::runtime rt{opts()};
+  jitter wait;
+  std::atomic<int> ran{0};
+  for (int i = 0; i < scaled(20'000); ++i) {
+    rt.go([&] { ran.fetch_add(1, std::memory_order_release); });
+    // Waits without a system call, so that the worker is met in each stage of going to sleep.
+    for (int spins = 0; ran.load(std::memory_order_acquire) != i + 1; ++spins)
+      if (spins > 1000) std::this_thread::yield();
+    wait();
+  }
+}
+
+TEST_P(Idle, FibersOfTwoRuntimesWakeEachOther) {
+  coir::runtime one{opts()}, two{opts()};
+  gate ping, pong;
+  const int rounds = scaled(20'000);
+  coir::task<void> a = one.spawn([&] {
+    jitter wait;
+    for (int i = 0; i < rounds; ++i) {
+      wait();
+      ping.open();
+      pong.pass();
+      pong.shut();
+    }
+  });
+  coir::task<void> b = two.spawn([&] {
+    jitter wait;
+    for (int i = 0; i < rounds; ++i) {
+      ping.pass();
+      ping.shut();
+      wait();
+      pong.open();
+    }
+  });
+  a.get();
+  b.get();
+}
+
+TEST_P(Idle, FibersThatSpinUntilTheirChildHasRunFinish) {
+  if (GetParam() == 1) return;  // the child needs a processor beside its parent's
+  run([] {
+    jitter wait;
+    for (int i = 0; i < scaled(5'000); ++i) {
+      std::atomic<bool> ran{false};
+      coir::go([&] { ran = true; });
+      while (!ran) wait();
+    }
+  });
+}
+
+TEST_P(Idle, TimersAreKeptThoughTheWorkerThatWaitsForThemIsGivenOtherWork) {
+  if (GetParam() == 1) return;  // needs a processor beside the one that computes
+  coir::runtime rt{opts()};
+  std::atomic<bool> woke{false};
+  coir::task<void> sleeper = rt.spawn([&] {
+    coir::sleep_for(30ms);
+    woke = true;
+  });
+  until_blocked(sleeper);
+  std::this_thread::sleep_for(5ms);  // every worker is asleep by now, or else it is a little easier
+  coir::task<bool> computes = rt.spawn([&] {
+    const auto give_up = std::chrono::steady_clock::now() + 20s;
+    while (!woke && std::chrono::steady_clock::now() < give_up) {
+    }
+    return woke.load();
+  });
+  EXPECT_TRUE(computes.get());
+}
+
+INSTANTIATE_TEST_SUITE_P(Processors, Idle, coir_test::processors, coir_test::processors_name);
+
+}  // namespace
