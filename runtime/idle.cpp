@@ -42,7 +42,7 @@ constexpr std::int64_t search_for = 50'000;         // ns; about what being woke
 constexpr std::int64_t steal_fresh_after = 5'000;   // a few fresh fibers: when the oldest has waited so long
 constexpr std::uint32_t steal_fresh_at = 4;         // so many at once are worth stealing right away
 constexpr std::int64_t steal_ready_after = 20'000;
-constexpr std::int64_t steal_next_after = 50'000;
+constexpr std::int64_t steal_next_after = 30'000;
 constexpr std::int64_t busy_timer_slack = 500'000;  // a busy processor fires its own timers, unless it computes so long
 constexpr std::uint32_t first_gap = 64;
 constexpr std::uint32_t largest_gap = 1U << 16;
@@ -198,15 +198,17 @@ runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
       still(seen.ready_head, victim.ready.head(), seen.ready_since, steal_ready_after) && ready != 0;
   const bool next_waits = still(seen.tick, victim.tick.load(std::memory_order_relaxed), seen.tick_since, steal_next_after) &&
                           victim.has_next.load(std::memory_order_relaxed);
-  const bool take_fresh = fresh >= steal_fresh_at || fresh_waits;
+  const bool overdue = victim.overdue.load(std::memory_order_relaxed);
+  const bool take_fresh = fresh >= steal_fresh_at || fresh_waits || overdue;
   if (!take_fresh && !ready_waits && !next_waits) return nullptr;
 
   if (!victim.try_lock()) return nullptr;
   runnable* loot[processor::ring::capacity / 2 + 1];
   std::uint32_t n = 0;
-  if (ready_waits) n = victim.ready.take_half(loot);
+  victim.overdue.store(false, std::memory_order_relaxed);
+  if (ready_waits || overdue) n = victim.ready.take_half(loot);
   if (n == 0 && take_fresh) n = victim.fresh.take_half(loot);
-  if (n == 0 && next_waits && victim.next != nullptr) {
+  if (n == 0 && (next_waits || overdue) && victim.next != nullptr) {
     loot[n++] = std::exchange(victim.next, nullptr);
     victim.has_next.store(false, std::memory_order_relaxed);
   }

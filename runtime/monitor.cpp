@@ -71,6 +71,7 @@ bool scheduler::find_stale(std::vector<victim_sample>& last) noexcept {
     seen = current;
     if (!waits) continue;
     p.wake_gap.store(0, std::memory_order_relaxed);
+    p.overdue.store(true, std::memory_order_relaxed);
     stale = true;
   }
   return stale;
