@@ -1,12 +1,13 @@
-// Memory for start records and other small, short-lived blocks of the runtime (timers): per-thread free lists by size
-// class, refilled from and drained to shared depots in batches. A block may be freed by another thread than allocated it.
+// Memory for start records and other small, short-lived blocks of the runtime (timers): per-thread magazines by size
+// class, exchanged with shared depots. A block may be freed by another thread than allocated it.
 // Under AddressSanitizer and ThreadSanitizer every block goes to the heap, whose use they understand.
 //
 // Thread safety: a cache is touched by its own thread alone. Fibers migrate, so a cache is looked up anew for each call,
 // by a function that is never inlined (docs/thread-local-storage.md).
+#include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <new>
+#include <utility>
 
 #include <coir/spin_lock.hpp>
 #include <coir/start_record.hpp>
@@ -20,10 +21,13 @@ constexpr std::size_t smallest = 64;
 constexpr std::size_t largest = smallest << (class_count - 1);
 constexpr std::size_t batch = 64;
 constexpr std::size_t chunk_bytes = 64 * 1024;
+constexpr std::size_t fetch_ahead = 4;
 
-struct block {
-  block* next;
-  block* next_batch;  // in the depot: the first block of a batch links to the next batch
+/// Free blocks, as an array: taking one does not touch it, so a block that another core has freed costs its new user a
+/// store and not a load.
+struct magazine {
+  magazine* next = nullptr;  // in the depot
+  void* blocks[batch];
 };
 
 #if defined(COIR_ASAN) || defined(COIR_TSAN)
@@ -38,52 +42,100 @@ std::size_t class_of(std::size_t size) noexcept {
   return c;
 }
 
-/// What all threads share, a size class. Never destroyed: threads may end after static destructors have run.
+/// What all threads share, a size class: full magazines and empty ones. Never destroyed: threads may end after static
+/// destructors have run.
 class depot {
  public:
-  /// A batch of blocks linked by next; throws std::bad_alloc.
-  block* take(std::size_t block_bytes) {
+  /// A full magazine, for an empty one or none. Throws std::bad_alloc, `empty` being kept then.
+  magazine* exchange_for_full(magazine*& empty, std::size_t block_bytes) {
     lock_.lock();
-    block* b = batches_;
-    if (b != nullptr) {
-      batches_ = b->next_batch;
+    if (magazine* m = full_) {
+      full_ = m->next;
+      push(empty_, empty);
+      empty = nullptr;
       lock_.unlock();
-      return b;
+      return m;
     }
     lock_.unlock();
-    return carve(block_bytes);
+    return carve(block_bytes, empty);
   }
 
-  void put(block* b) noexcept {
+  /// An empty magazine, for a full one or none; null if there is no memory for one.
+  magazine* exchange_for_empty(magazine* full) noexcept {
     lock_.lock();
-    b->next_batch = batches_;
-    batches_ = b;
+    push(full_, full);
+    magazine* m = empty_;
+    if (m != nullptr) empty_ = m->next;
+    lock_.unlock();
+    return m != nullptr ? m : new (std::nothrow) magazine;
+  }
+
+  void put_partial(magazine* m, std::size_t count) noexcept {
+    lock_.lock();
+    while (count != 0) {
+      if (loose_count_ == batch && !gather_loose()) break;  // what finds no room stays in its chunk, unused
+      loose_[loose_count_++] = m->blocks[--count];
+    }
+    push(empty_, m);
     lock_.unlock();
   }
 
  private:
-  // A new chunk: its first batch is the caller's, the others go to the depot. Chunks are kept for the process's life.
-  block* carve(std::size_t block_bytes) {
+  static void push(magazine*& list, magazine* m) noexcept {
+    if (m == nullptr) return;
+    m->next = list;
+    list = m;
+  }
+
+  // Makes a full magazine of the loose blocks. Under the lock.
+  bool gather_loose() noexcept {
+    magazine* m = empty_;
+    if (m != nullptr)
+      empty_ = m->next;
+    else
+      m = new (std::nothrow) magazine;
+    if (m == nullptr) return false;
+    std::copy_n(loose_, batch, m->blocks);
+    loose_count_ = 0;
+    push(full_, m);
+    return true;
+  }
+
+  // A new chunk: its first magazine is the caller's, the others go to the depot. Chunks are kept for the process's life.
+  magazine* carve(std::size_t block_bytes, magazine*& empty) {
+    magazine* mine = empty != nullptr ? empty : new magazine;
+    empty = mine;  // should what follows throw
     char* chunk = static_cast<char*>(::operator new(chunk_bytes, std::align_val_t{64}));
-    const std::size_t blocks = chunk_bytes / block_bytes;
-    block* first = nullptr;
-    for (std::size_t start = 0; start < blocks; start += batch) {
-      block* head = nullptr;
-      for (std::size_t i = std::min(batch, blocks - start); i-- > 0;) {
-        auto* b = reinterpret_cast<block*>(chunk + (start + i) * block_bytes);
-        b->next = head;
-        head = b;
-      }
-      if (start == 0)
-        first = head;
-      else
-        put(head);
+    const auto load = [&](magazine& m, std::size_t first) {
+      // Handed out from the back: in the order of their addresses.
+      for (std::size_t i = 0; i < batch; ++i) m.blocks[batch - 1 - i] = chunk + (first + i) * block_bytes;
+    };
+    load(*mine, 0);
+    empty = nullptr;
+    for (std::size_t first = batch; first + batch <= chunk_bytes / block_bytes; first += batch) {
+      auto* m = new (std::nothrow) magazine;
+      if (m == nullptr) break;
+      load(*m, first);
+      exchange_full_in(m);
     }
-    return first;
+    return mine;
+  }
+
+  void exchange_full_in(magazine* m) noexcept {
+    lock_.lock();
+    // At the end of the list, so that a new chunk is used in the order of its addresses.
+    magazine** last = &full_;
+    while (*last != nullptr) last = &(*last)->next;
+    m->next = nullptr;
+    *last = m;
+    lock_.unlock();
   }
 
   spin_lock lock_;  // innermost
-  block* batches_ = nullptr;
+  magazine* full_ = nullptr;
+  magazine* empty_ = nullptr;
+  std::size_t loose_count_ = 0;  // blocks that ended threads had left in part-full magazines
+  void* loose_[batch];
 };
 
 std::array<depot, class_count>& depots() {
@@ -91,11 +143,12 @@ std::array<depot, class_count>& depots() {
   return *all;
 }
 
-/// Two batches at most: `current` is pushed to and popped from; `full` is one whole batch in reserve.
+/// `current` is taken from and put to; `spare` is full or empty, so that taking and putting in turn does not go to the depot.
 struct free_list {
-  block* current = nullptr;
+  magazine* current = nullptr;
   std::size_t count = 0;
-  block* full = nullptr;
+  magazine* spare = nullptr;
+  bool spare_full = false;
 };
 
 struct thread_cache {
@@ -110,8 +163,8 @@ struct cache_owner {
   ~cache_owner() {
     for (std::size_t c = 0; c < class_count; ++c) {
       free_list& l = cache_of_this_thread.lists[c];
-      if (l.full != nullptr) depots()[c].put(l.full);
-      if (l.current != nullptr) depots()[c].put(l.current);
+      if (l.spare != nullptr) depots()[c].put_partial(l.spare, l.spare_full ? batch : 0);
+      if (l.current != nullptr) depots()[c].put_partial(l.current, l.count);
       l = {};
     }
   }
@@ -128,6 +181,34 @@ struct cache_owner {
   t.registered = true;
 }
 
+[[gnu::noinline]] void refill(thread_cache& t, std::size_t c) {
+  if (!t.registered) register_cache(t);
+  free_list& l = t.lists[c];
+  if (l.spare_full) {
+    std::swap(l.current, l.spare);
+    l.spare_full = false;
+  } else {
+    l.current = depots()[c].exchange_for_full(l.current, smallest << c);
+  }
+  l.count = batch;
+}
+
+/// False: there is no memory for another magazine.
+[[gnu::noinline]] bool make_room(thread_cache& t, std::size_t c) noexcept {
+  if (!t.registered) register_cache(t);
+  free_list& l = t.lists[c];
+  if (l.spare == nullptr || l.spare_full) {
+    magazine* empty = depots()[c].exchange_for_empty(l.spare);
+    l.spare = empty;
+    l.spare_full = false;
+    if (empty == nullptr) return false;
+  }
+  std::swap(l.current, l.spare);
+  l.spare_full = l.spare != nullptr;
+  l.count = 0;
+  return true;
+}
+
 }  // namespace
 
 void* allocate_record(std::size_t size, std::size_t alignment) {
@@ -136,22 +217,11 @@ void* allocate_record(std::size_t size, std::size_t alignment) {
   const std::size_t c = class_of(size);
   thread_cache& t = this_cache();
   free_list& l = t.lists[c];
-  if (l.current == nullptr) [[unlikely]] {
-    if (!t.registered) register_cache(t);
-    if (l.full != nullptr) {
-      l.current = l.full;
-      l.full = nullptr;
-      l.count = batch;
-    } else {
-      l.current = depots()[c].take(smallest << c);
-      l.count = 0;
-      for (block* b = l.current; b != nullptr; b = b->next) ++l.count;
-    }
-  }
-  block* b = l.current;
-  l.current = b->next;
-  --l.count;
-  return b;
+  if (l.count == 0) [[unlikely]]
+    refill(t, c);
+  void* p = l.current->blocks[--l.count];
+  if (l.count >= fetch_ahead) __builtin_prefetch(l.current->blocks[l.count - fetch_ahead], 1);
+  return p;
 }
 
 void free_record(void* p, std::size_t size, std::size_t alignment) noexcept {
@@ -162,18 +232,10 @@ void free_record(void* p, std::size_t size, std::size_t alignment) noexcept {
   const std::size_t c = class_of(size);
   thread_cache& t = this_cache();
   free_list& l = t.lists[c];
-  if (l.count == batch) [[unlikely]] {
-    if (l.full != nullptr) depots()[c].put(l.full);
-    l.full = l.current;
-    l.current = nullptr;
-    l.count = 0;
+  if (l.current == nullptr || l.count == batch) [[unlikely]] {
+    if (!make_room(t, c)) return;  // no memory to note it down: the block stays in its chunk, unused
   }
-  if (!t.registered) [[unlikely]]
-    register_cache(t);
-  auto* b = static_cast<block*>(p);
-  b->next = l.current;
-  l.current = b;
-  ++l.count;
+  l.current->blocks[l.count++] = p;
 }
 
 }  // namespace coir::detail

@@ -27,23 +27,42 @@ namespace coir::detail {
 namespace {
 
 constexpr std::size_t stack_cache = 256;
-constexpr std::size_t shared_batch = 64;
+constexpr std::size_t injected_batch = 64;
 }  // namespace
 
 // ---- queues --------------------------------------------------------------------------------------------------------
 
-void scheduler::spill(processor::ring& ring, injection_queue& into) noexcept {
-  runnable* half[processor::ring::capacity / 2 + 1];
-  const std::uint32_t n = ring.take_half(half);
+void scheduler::spill_ready(processor& p) noexcept {
+  runnable* half[processor::ring::capacity / 2];
+  const std::uint32_t n = p.ready.take_half(half);
   for (std::uint32_t i = 0; i + 1 < n; ++i) half[i]->next = half[i + 1];
   half[n - 1]->next = nullptr;
-  into.push_chain(half[0], half[n - 1], n);
+  injected_.push_chain(half[0], half[n - 1], n);
 }
 
-// A share of a common queue, for a processor that has run dry.
-runnable* scheduler::pick_shared(processor& p, injection_queue& from) noexcept {
-  const std::size_t share = from.size() / processors_.size() + 1;
-  runnable* r = from.pop(std::min(share, shared_batch));
+void scheduler::spill_fresh(processor& p) noexcept {
+  static_assert(spill_queue::batch_size == processor::ring::capacity / 2);
+  spill_queue::batch* b = spilled_.make();
+  if (b == nullptr) fatal("no memory to queue more fibers");
+  b->first = 0;
+  b->end = p.fresh.take_half(b->items);
+  spilled_.push(b);
+}
+
+// For a processor that has run dry: the oldest batch. The oldest of it runs now; the others are taken from the back.
+runnable* scheduler::pick_spilled(processor& p) noexcept {
+  spill_queue::batch* b = spilled_.pop();
+  if (b == nullptr) return nullptr;
+  for (std::uint32_t i = b->end; --i > b->first;) push_fresh(p, b->items[i]);
+  runnable* r = b->items[b->first];
+  spilled_.recycle(b);
+  return r;
+}
+
+// A share of the injection queue, for a processor that has run dry.
+runnable* scheduler::pick_injected(processor& p) noexcept {
+  const std::size_t share = injected_.size() / processors_.size() + 1;
+  runnable* r = injected_.pop(std::min(share, injected_batch));
   if (r == nullptr) return nullptr;
   // The oldest runs now; the others keep their order: fresh ones are taken from the back, so they go in reverse.
   runnable* fresh = nullptr;
@@ -77,7 +96,7 @@ runnable* scheduler::pick_rare(processor& p, std::uint32_t tick) noexcept {
     const deadline time = monotonic_now();
     if (time - p.last_oldest >= oldest_every) {
       p.last_oldest = time;
-      if (runnable* r = spilled_.pop(1)) return r;
+      if (runnable* r = spilled_.pop_one()) return r;
       if (runnable* r = p.fresh.pop_front()) return r;
     }
   }

@@ -22,6 +22,7 @@
 #include "fiber.hpp"
 #include "injection_queue.hpp"
 #include "processor.hpp"
+#include "spill_queue.hpp"
 #include "stack_pool.hpp"
 #include "worker.hpp"
 
@@ -74,11 +75,13 @@ class scheduler {
   runnable* pick(worker& w, processor& p) noexcept;
   bool timers_due(const worker& w, const processor& p) const noexcept;
   runnable* pick_rare(processor& p, std::uint32_t tick) noexcept;
-  runnable* pick_shared(processor& p, injection_queue& from) noexcept;
+  runnable* pick_injected(processor& p) noexcept;
+  runnable* pick_spilled(processor& p) noexcept;
   void inject(runnable* r) noexcept;
   void push_ready(processor& p, runnable* r) noexcept;
   void push_fresh(processor& p, runnable* r) noexcept;
-  void spill(processor::ring& ring, injection_queue& into) noexcept;
+  void spill_ready(processor& p) noexcept;
+  void spill_fresh(processor& p) noexcept;
   fiber* stack_for(worker& w, processor& p, runnable* fresh) noexcept;
   fiber* new_stack();
   void retire_stack(processor& p, fiber& f) noexcept;
@@ -131,7 +134,7 @@ class scheduler {
   std::vector<std::unique_ptr<worker>> workers_;  // one for each processor; threads start on demand
 
   injection_queue injected_;  // from foreign threads, and ready ones that overflowed a ring
-  injection_queue spilled_;   // fresh ones that overflowed a ring
+  spill_queue spilled_;       // fresh ones that overflowed a ring
   std::atomic<std::uint64_t> started_outside_{0};
   std::atomic<std::uint32_t> visitors_{0};  // foreign threads that are inside inject()
   std::atomic<bool> cancel_all_{false};

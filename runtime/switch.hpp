@@ -20,13 +20,13 @@ inline constexpr std::int64_t oldest_every = 1'000'000;  // ns
 
 [[gnu::always_inline]] inline void scheduler::push_ready(processor& p, runnable* r) noexcept {
   if (p.ready.full()) [[unlikely]]
-    spill(p.ready, injected_);
+    spill_ready(p);
   p.ready.push_back(r);
 }
 
 [[gnu::always_inline]] inline void scheduler::push_fresh(processor& p, runnable* r) noexcept {
   if (p.fresh.full()) [[unlikely]]
-    spill(p.fresh, spilled_);
+    spill_fresh(p);
   p.fresh.push_back(r);
 }
 
@@ -52,15 +52,15 @@ template <bool Yielding>
   if constexpr (Yielding) {
     if (runnable* r = p.fresh.pop_back()) return r;
     if (!spilled_.empty()) [[unlikely]]
-      if (runnable* r = pick_shared(p, spilled_)) return r;
+      if (runnable* r = pick_spilled(p)) return r;
   }
   if (runnable* r = p.ready.pop_front()) return r;
   if constexpr (!Yielding)
     if (runnable* r = p.fresh.pop_back()) return r;
   if (!injected_.empty()) [[unlikely]]
-    if (runnable* r = pick_shared(p, injected_)) return r;
+    if (runnable* r = pick_injected(p)) return r;
   if (!spilled_.empty()) [[unlikely]]
-    return pick_shared(p, spilled_);
+    return pick_spilled(p);
   return nullptr;
 }
 

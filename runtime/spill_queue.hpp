@@ -1,0 +1,114 @@
+// Fresh fibers that did not fit into a processor's ring, in batches. First in, first out. Handing over a batch is a pointer
+// or two under the lock, and touches none of the records, which are in another core's cache most of the time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <coir/spin_lock.hpp>
+#include <coir/start_record.hpp>
+
+namespace coir::detail {
+
+class spill_queue {
+ public:
+  static constexpr std::uint32_t batch_size = 128;
+
+  struct batch {
+    batch* next = nullptr;
+    std::uint32_t first = 0;  // the oldest
+    std::uint32_t end = 0;
+    runnable* items[batch_size];
+  };
+
+  spill_queue() = default;
+  spill_queue(const spill_queue&) = delete;
+  spill_queue& operator=(const spill_queue&) = delete;
+
+  ~spill_queue() {
+    while (batch* b = spare_) {
+      spare_ = b->next;
+      delete b;
+    }
+  }
+
+  /// A hint; exact for what the caller itself pushed or saw pushed.
+  bool empty() const noexcept { return batches_.load(std::memory_order_relaxed) == 0; }
+
+  /// An empty batch to fill; null if there is no memory.
+  batch* make() noexcept {
+    lock_.lock();
+    batch* b = spare_;
+    if (b != nullptr) spare_ = b->next;
+    lock_.unlock();
+    if (b == nullptr) return new (std::nothrow) batch;
+    return b;
+  }
+
+  void push(batch* b) noexcept {
+    b->next = nullptr;
+    lock_.lock();
+    if (tail_ != nullptr)
+      tail_->next = b;
+    else
+      head_ = b;
+    tail_ = b;
+    batches_.store(batches_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    lock_.unlock();
+  }
+
+  /// The oldest batch, or null.
+  batch* pop() noexcept {
+    if (empty()) return nullptr;
+    lock_.lock();
+    batch* b = head_;
+    if (b != nullptr) unlink_head();
+    lock_.unlock();
+    return b;
+  }
+
+  /// The oldest single one, or null.
+  runnable* pop_one() noexcept {
+    if (empty()) return nullptr;
+    lock_.lock();
+    runnable* r = nullptr;
+    if (batch* b = head_) {
+      r = b->items[b->first++];
+      if (b->first == b->end) {
+        unlink_head();
+        keep(b);
+      }
+    }
+    lock_.unlock();
+    return r;
+  }
+
+  /// Gives a batch back that has been emptied.
+  void recycle(batch* b) noexcept {
+    lock_.lock();
+    keep(b);
+    lock_.unlock();
+  }
+
+ private:
+  void unlink_head() noexcept {
+    head_ = head_->next;
+    if (head_ == nullptr) tail_ = nullptr;
+    batches_.store(batches_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  }
+
+  void keep(batch* b) noexcept {
+    b->next = spare_;
+    spare_ = b;
+  }
+
+  spin_lock lock_;  // innermost
+  batch* head_ = nullptr;
+  batch* tail_ = nullptr;
+  batch* spare_ = nullptr;
+  std::atomic<std::size_t> batches_{0};
+};
+
+}  // namespace coir::detail
