@@ -45,6 +45,7 @@ struct alignas(64) fiber : runnable {
   std::atomic<bool> cancel_requested{false};        // (any) sticky until the fiber ends; see park.hpp, invariant 5
   std::atomic<run_state> state{run_state::free};    // (any) `blocked` is running plus a waiting word
   std::atomic<std::uint32_t> uncancellable_depth{0};  // (any) written by the fiber alone
+  bool in_deadlock = false;  // unwound because of one
   wait_reason why{"nothing", nullptr};
   std::atomic<std::int64_t> since{0};
   const char* spawn_file = "?";

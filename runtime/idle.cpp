@@ -75,28 +75,30 @@ void scheduler::work(worker& w) noexcept {
   }
   w.asan.bottom = bottom;
 #endif
+  idle_lock_.lock();
+  const bool assigned = w.held != nullptr;  // by the wake that started this thread
+  if (!assigned) sleepers_.push_back(&w);
+  idle_lock_.unlock();
+  if (!assigned && !sleep_until_assigned(w)) return;
   while (runnable* r = find_work(w)) {  // bracket open
     fiber* f = r->what == runnable::kind::fresh ? stack_for(w, *w.held, r) : static_cast<fiber*>(r);
     switch_to_fiber(w, *f);
     w.leave();
   }
-  set_current_worker(nullptr);
 }
 
 // Returns with the bracket open; null when the runtime ends.
 runnable* scheduler::find_work(worker& w) noexcept {
   for (;;) {
-    if (w.held != nullptr) {
-      run_due_timers(w);
-      processor& p = w.enter();
-      if (runnable* r = pick(w, p)) {
-        if (w.searching) stop_searching_found(w);
-        return r;
-      }
-      p.timers.clean();
-      w.leave();
-      if (runnable* r = search(w)) return r;
+    run_due_timers(w);
+    processor& p = w.enter();
+    if (runnable* r = pick(w, p)) {
+      if (w.searching) stop_searching_found(w);
+      return r;
     }
+    p.timers.clean();
+    w.leave();
+    if (runnable* r = search(w)) return r;
     if (!release_and_sleep(w)) return nullptr;
   }
 }
@@ -267,23 +269,27 @@ bool scheduler::work_visible() noexcept {
 
 // ---- sleeping and waking -------------------------------------------------------------------------------------------
 
-// Called with a processor that has nothing to do, or none; returns with one (true), or when the runtime ends (false).
+// The processor has nothing to do. Returns with one (true), or when the runtime ends (false).
 bool scheduler::release_and_sleep(worker& w) noexcept {
-  const auto count = static_cast<std::uint32_t>(processors_.size());
+  // Read before others may hand this worker a processor.
   const bool was_searching = std::exchange(w.searching, false);
   const bool was_woken = std::exchange(w.woken, false);
-  if (processor* p = w.held) {
-    p->give_to(nullptr);
-    idle_lock_.lock();
-    w.held = nullptr;
-    w.awake.store(0, std::memory_order_relaxed);
-    idle_processors_.push_back(p);
-    sleepers_.push_back(&w);
-    idle_.fetch_add(1, std::memory_order_seq_cst);
-    publish_idle_deadline();
-    idle_lock_.unlock();
-  }
+  processor* p = w.held;
+  p->give_to(nullptr);
+  idle_lock_.lock();
+  w.held = nullptr;
+  idle_processors_.push_back(p);
+  sleepers_.push_back(&w);
+  idle_.fetch_add(1, std::memory_order_seq_cst);
+  publish_idle_deadline();
+  idle_lock_.unlock();
   if (was_searching) stop_searching(false, was_woken);
+  return sleep_until_assigned(w);
+}
+
+// For a worker in sleepers_. Returns with a processor (true), or when the runtime ends (false).
+bool scheduler::sleep_until_assigned(worker& w) noexcept {
+  const auto count = static_cast<std::uint32_t>(processors_.size());
   heavy_fence();  // pairs with the light one after each push
   for (;;) {
     if (stopping_.load(std::memory_order_acquire)) return false;
@@ -331,13 +337,17 @@ bool scheduler::release_and_sleep(worker& w) noexcept {
   }
 }
 
-// For a sleeper that has seen work itself: takes an idle processor and leaves the sleepers. True if it has one now.
+// For a sleeper that has seen work, or a deadline, itself: takes an idle processor and leaves the sleepers. It is a
+// searcher from then on, as if it had been woken, so that it wakes the next if there is more: who pushed that may have been
+// turned away while this worker was searching. True if it has a processor now.
 bool scheduler::take_idle_processor(worker& w) noexcept {
   idle_lock_.lock();
   if (w.held == nullptr && !idle_processors_.empty()) {
     processor* p = idle_processors_.back();
     idle_processors_.pop_back();
     std::erase(sleepers_, &w);
+    searching_.fetch_add(1, std::memory_order_seq_cst);
+    w.searching = true;
     hand_over(*p, w);
   }
   const bool has = w.held != nullptr;

@@ -78,6 +78,7 @@ bool scheduler::find_stale(std::vector<victim_sample>& last) noexcept {
 }
 
 void scheduler::wake_monitor() noexcept {
+  light_fence();  // pairs with the heavy one in monitor(): what may wait, then the word
   std::uint32_t asleep = 1;
   if (monitor_word_.load(std::memory_order_relaxed) != asleep) return;
   if (monitor_word_.compare_exchange_strong(asleep, 0, std::memory_order_seq_cst)) futex_wake(monitor_word_);

@@ -144,18 +144,24 @@ bool scheduler::unwind_deadlock() {
     const std::string blocked = list_blocked();
     // First who is to be cancelled: once the first unwinds it may start new ones, on stacks of this list.
     std::vector<std::pair<fiber*, std::uint64_t>> asleep;
-    for (fiber* f : pool_.fibers())
-      if (f->state.load(std::memory_order_relaxed) != run_state::free &&
-          waiter_access::state_of(f->wait) == waiter::waiting && !f->cancel_requested.load(std::memory_order_relaxed))
-        asleep.emplace_back(f, f->wait.word());
-    for (const auto& [f, word] : asleep) {
-      if (f->wait.word() != word) continue;  // woken by one that unwinds
-      if (auto source = cancel_fiber(*f)) sources.push_back(std::move(*source));
+    for (fiber* f : pool_.fibers()) {
+      if (f->state.load(std::memory_order_relaxed) == run_state::free ||
+          waiter_access::state_of(f->wait) != waiter::waiting)
+        continue;
+      f->in_deadlock = true;
+      f->cancel_requested.store(true, std::memory_order_release);  // seen when it is next about to block
+      if (f->uncancellable_depth.load(std::memory_order_relaxed) == 0) asleep.emplace_back(f, f->wait.word());
     }
-    // All that is left was cancelled before and blocks where it must not be: nothing can ever end it.
+    // If all block where they must not be disturbed, nothing can ever end them.
     if (asleep.empty()) fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
-    const std::lock_guard locked(deadlock_lock_);
-    if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + blocked;
+    {
+      const std::lock_guard locked(deadlock_lock_);
+      if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + blocked;
+    }
+    for (const auto& [f, word] : asleep) {
+      if (auto source = f->stop.copy()) sources.push_back(std::move(*source));
+      if (f->wait.claim_from_outside(word, waiter::cancelled)) unpark(f->wait);  // else woken by one that unwinds
+    }
   });
   for (std::stop_source& s : sources) signal_stop(std::move(s));
   return certain;

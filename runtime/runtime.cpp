@@ -48,8 +48,10 @@ void delete_scheduler(scheduler* s) { delete s; }
 
 }  // namespace
 
-void main_fiber::signal() noexcept {
-  scheduler& home = *current_fiber()->home;
+void main_fiber::signal() {
+  const fiber& self = *current_fiber();
+  scheduler& home = *self.home;
+  if (self.in_deadlock) deadlock_ = home.deadlock_report();  // which stays until this fiber, too, has ended
   tsan_release(&home);
   done_.store(1, std::memory_order_release);  // the last touch: the waiting thread may go on
   home.notify_waiters();
@@ -91,9 +93,6 @@ scheduler::scheduler(runtime& owner, const options& o, unsigned processors)
   try {
     worker& first = *workers_.front();
     first.started = true;
-    idle_lock_.lock();
-    sleepers_.push_back(&first);
-    idle_lock_.unlock();
     start_thread(first);
     if (processors > 1) monitor_thread_ = runtime_threads::start([this] { monitor(); });
   } catch (...) {
@@ -155,11 +154,11 @@ void runtime::wait_for_main(detail::main_fiber& done) {
   detail::tsan_acquire(scheduler_.get());
 }
 
-void runtime::rethrow_from_main(std::exception_ptr error) {
+void detail::main_fiber::rethrow(const std::exception_ptr& error) const {
   try {
     std::rethrow_exception(error);
   } catch (const cancelled&) {
-    if (const std::string report = scheduler_->deadlock_report(); !report.empty()) throw deadlock(report);
+    if (!deadlock_.empty()) throw deadlock(deadlock_);
     throw;
   }
 }

@@ -146,7 +146,8 @@ void scheduler::make_ready(fiber& f) noexcept {
   }
   processor& p = w->enter();
   runnable* queued = &f;
-  if (p.next_left != 0) {
+  // Timers, which fire on the native stack, wake in the order of their deadlines.
+  if (p.next_left != 0 && w->current != nullptr) {
     queued = std::exchange(p.next, queued);
     if (!p.has_next.load(std::memory_order_relaxed)) p.has_next.store(true, std::memory_order_relaxed);
   }
@@ -264,6 +265,7 @@ void scheduler::run_fiber(fiber& self) noexcept {
   self.spawn_file = record->file;
   self.line = record->line;
   self.cancel_requested.store(false, std::memory_order_relaxed);
+  self.in_deadlock = false;
   self.state.store(run_state::running, std::memory_order_relaxed);
   light_fence();  // pairs with cancel_all()'s: the state, then the flag
   if (cancel_all_.load(std::memory_order_relaxed)) [[unlikely]]

@@ -104,6 +104,7 @@ class scheduler {
   void stop_searching(bool found, bool woken) noexcept;
   void stop_searching_found(worker& w) noexcept;
   bool release_and_sleep(worker& w) noexcept;
+  bool sleep_until_assigned(worker& w) noexcept;
   bool work_visible() noexcept;
   void offer(processor& p) noexcept;
   void wake_one() noexcept;

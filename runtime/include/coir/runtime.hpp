@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -59,10 +60,14 @@ namespace detail {
 /// Where a plain thread waits for a fiber to end.
 class main_fiber {
  public:
-  void signal() noexcept;
+  void signal();
   bool done() const noexcept;
 
+  /// What left the fiber; as `deadlock` if it is the `cancelled` by which a deadlock was unwound.
+  [[noreturn]] void rethrow(const std::exception_ptr& error) const;
+
  private:
+  std::string deadlock_;
   std::atomic<std::uint32_t> done_{0};
 };
 
@@ -116,7 +121,7 @@ class runtime {
     };
     go(body, at);
     wait_for_main(main.done);
-    if (main.error) rethrow_from_main(std::move(main.error));
+    if (main.error) main.done.rethrow(main.error);
     return main.slot.take();
   }
 
@@ -135,7 +140,6 @@ class runtime {
  private:
   void check_outside() const;
   void wait_for_main(detail::main_fiber& done);
-  [[noreturn]] void rethrow_from_main(std::exception_ptr error);
 
   std::unique_ptr<detail::scheduler, void (*)(detail::scheduler*)> scheduler_;
 };
