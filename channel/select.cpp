@@ -2,6 +2,7 @@
 #include <coir/select_case.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <optional>
 #include <utility>
@@ -119,7 +120,7 @@ void selection::sort() {
         break;
     }
   }
-  const auto before = [this](std::uint32_t a, std::uint32_t b) { return cases_[a].core < cases_[b].core; };
+  const auto before = [this](std::uint32_t a, std::uint32_t b) { return std::less<>{}(cases_[a].core, cases_[b].core); };
   constexpr std::uint32_t few = 16;
   if (channels_ > few) {
     std::sort(order_, order_ + channels_, before);

@@ -101,9 +101,16 @@ class send_members {
     detail::send<T>(core(), copy);
   }
 
-  /// Sends if that is possible at once. The value is moved from only if `done`. Never blocks, never throws.
+  /// Sends if that is possible at once. The value is moved from only if `done` (one that is const is copied).
+  /// Never blocks.
   send_status try_send(T& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
   send_status try_send(T&& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
+  send_status try_send(const T& value) const
+    requires std::is_copy_constructible_v<T>
+  {
+    T copy(value);
+    return sent(detail::try_send<T>(core(), copy));
+  }
 
   /// Sends, but waits no longer than d, or until t. False: timed out. The value is moved from only if true.
   /// Throws closed_channel. A time that is over tries once.
@@ -117,7 +124,7 @@ class send_members {
   }
   template <class Clock, class Duration>
   bool send_until(T& value, std::chrono::time_point<Clock, Duration> t) const {
-    return detail::send_until<T>(core(), value, [&] { return deadline_at(t); });
+    return detail::send_until<T>(core(), value, [&] { return deadline_to_come(t); });
   }
   template <class Clock, class Duration>
   bool send_until(T&& value, std::chrono::time_point<Clock, Duration> t) const {
@@ -152,7 +159,7 @@ class send_members<Handle, void> {
   template <class Clock, class Duration>
   bool send_until(std::chrono::time_point<Clock, Duration> t) const {
     unit token;
-    return detail::send_until<unit>(core(), token, [&] { return deadline_at(t); });
+    return detail::send_until<unit>(core(), token, [&] { return deadline_to_come(t); });
   }
   void close() const { close_core(core()); }
 
@@ -185,7 +192,7 @@ class recv_members {
   template <class Clock, class Duration>
   recv_status recv_until(T& value, std::chrono::time_point<Clock, Duration> t) const {
     std::optional<T> taken;
-    const attempt a = detail::receive_until<T>(core(), taken, [&] { return deadline_at(t); });
+    const attempt a = detail::receive_until<T>(core(), taken, [&] { return deadline_to_come(t); });
     return assign(value, taken, a, recv_status::timed_out);
   }
 
@@ -221,7 +228,7 @@ class recv_members<Handle, void> {
   template <class Clock, class Duration>
   recv_status recv_until(std::chrono::time_point<Clock, Duration> t) const {
     std::optional<unit> taken;
-    return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_at(t); }), recv_status::timed_out);
+    return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_to_come(t); }), recv_status::timed_out);
   }
 
  private:

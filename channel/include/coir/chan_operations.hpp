@@ -5,6 +5,8 @@
 // the user (assignment, destruction of an old value, clocks) is kept out of it.
 #pragma once
 
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -34,6 +36,13 @@ constexpr void check_element() {
 [[gnu::always_inline]] inline void unlock_and_wake(chan_core& core, waiter* woken) noexcept {
   core.lock.unlock();
   if (woken != nullptr) unpark(*woken);
+}
+
+/// The deadline at t; 0 if that is over.
+template <class Clock, class Duration>
+deadline deadline_to_come(std::chrono::time_point<Clock, Duration> t) {
+  const deadline end = deadline_at(t);
+  return end > now() ? end : 0;
 }
 
 // ---- send: moves from `value` only on success ----------------------------------------------------------------------

@@ -51,7 +51,7 @@ class recv_case : case_base {
   using element = stored<T>;
 
   template <class Chan, class H>
-  recv_case(Chan&& channel, H&& handler) noexcept
+  recv_case(Chan&& channel, H&& handler)
       : channel_(std::forward<Chan>(channel)), handler_(std::forward<H>(handler)) {}
 
   bool ready() const noexcept { return channel_.core() != nullptr && channel_.core()->may_receive(); }
@@ -103,7 +103,7 @@ class timeout_case : case_base {
  public:
   static constexpr auto what = select_case::kind::timeout;
   template <class H>
-  timeout_case(timeout_operand t, H&& handler) noexcept : timeout_(t), handler_(std::forward<H>(handler)) {}
+  timeout_case(timeout_operand t, H&& handler) : timeout_(t), handler_(std::forward<H>(handler)) {}
 
   static constexpr bool ready() noexcept { return false; }
   static constexpr bool try_now() noexcept { return false; }
@@ -120,7 +120,7 @@ class stop_case : case_base {
  public:
   static constexpr auto what = select_case::kind::stop;
   template <class H>
-  stop_case(std::stop_token token, H&& handler) noexcept
+  stop_case(std::stop_token token, H&& handler)
       : stop_(std::move(token)), handler_(std::forward<H>(handler)) {}
 
   bool ready() const noexcept { return stop_.requested(); }
@@ -141,7 +141,7 @@ class otherwise_case : case_base {
  public:
   static constexpr auto what = select_case::kind::otherwise;
   template <class H>
-  explicit otherwise_case(std::in_place_t, H&& handler) noexcept : handler_(std::forward<H>(handler)) {}
+  explicit otherwise_case(std::in_place_t, H&& handler) : handler_(std::forward<H>(handler)) {}
 
   static constexpr bool ready() noexcept { return false; }
   static constexpr bool try_now() noexcept { return false; }
