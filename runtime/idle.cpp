@@ -261,7 +261,7 @@ void scheduler::stop_searching_found(worker& w) noexcept {
 /// Work that a searcher could take. The ready queues of busy processors do not count: their workers are awake, and it is
 /// the monitor that decides when such a queue waits too long.
 bool scheduler::work_visible() noexcept {
-  if (!injected_.empty() || !spilled_.empty()) return true;
+  if (!nothing_shared()) return true;
   for (const auto& p : processors_)
     if (!p->fresh.empty()) return true;
   return false;

@@ -58,7 +58,7 @@ void scheduler::monitor() noexcept {
 
 /// Whether something has waited since the last look; takes the next sample.
 bool scheduler::find_stale(std::vector<victim_sample>& last) noexcept {
-  bool stale = !injected_.empty() || !spilled_.empty();
+  bool stale = !nothing_shared();
   const deadline time = monotonic_now();
   for (const auto& each : processors_) {
     processor& p = *each;

@@ -41,7 +41,7 @@ std::int64_t scheduler::live_fibers() noexcept {
 
 // Under idle_lock_.
 bool scheduler::quiescent_locked() noexcept {
-  return idle_.load(std::memory_order_relaxed) == processors_.size() && injected_.empty() && spilled_.empty();
+  return idle_.load(std::memory_order_relaxed) == processors_.size() && nothing_shared();
 }
 
 bool scheduler::timers_pending_locked() noexcept {
@@ -159,8 +159,10 @@ bool scheduler::unwind_deadlock() {
       if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + blocked;
     }
     for (const auto& [f, word] : asleep) {
-      if (auto source = f->stop.copy()) sources.push_back(std::move(*source));
-      if (f->wait.claim_from_outside(word, waiter::cancelled)) unpark(f->wait);  // else woken by one that unwinds
+      auto source = f->stop.copy();
+      if (!f->wait.claim_from_outside(word, waiter::cancelled)) continue;  // woken by one that unwinds
+      unpark(f->wait);
+      if (source) sources.push_back(std::move(*source));
     }
   });
   for (std::stop_source& s : sources) signal_stop(std::move(s));

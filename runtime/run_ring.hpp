@@ -52,6 +52,18 @@ class run_ring {
     return slots_[(t - 1) % Capacity];
   }
 
+  /// The n-th oldest after the one that would be popped next; only if there are more than n.
+  runnable* peek(std::uint32_t n) const noexcept { return slots_[(head() + n) % Capacity]; }
+
+  /// Moves the newest half of a full ring to `out`, oldest first; returns how many.
+  std::uint32_t take_newest_half(runnable** out) noexcept {
+    const std::uint32_t n = size() / 2;
+    const std::uint32_t t = tail() - n;
+    for (std::uint32_t i = 0; i < n; ++i) out[i] = slots_[(t + i) % Capacity];
+    tail_.store(t, std::memory_order_relaxed);
+    return n;
+  }
+
   /// Moves the oldest half (of one: that one) to `out`, which has room for (Capacity + 1) / 2; returns how many.
   std::uint32_t take_half(runnable** out) noexcept {
     const std::uint32_t n = (size() + 1) / 2;

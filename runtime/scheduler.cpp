@@ -13,10 +13,10 @@
 //           processor. It inherits the time slice: after next_budget picks in a row a ready fiber goes to the queue.
 //   ready   oldest first
 //   fresh   newest first: depth first, so that a tree of fibers needs stacks for a path and not for a level
-//   the injection queue (from outside, and what overflows `ready`), then the spilled ones (what overflows `fresh`).
+//   the injection queue (from foreign threads), then what has spilled over from full rings, ready before fresh.
 // A fiber that yields lets the fresh ones go before the ready queue, that it has just joined itself.
-// So that nothing starves, every 64th pick takes an injected one first and every 64th the newest fresh one, and every
-// millisecond the oldest fresh one of all has its turn. Timers are looked at every 16th pick if there are any, and
+// So that nothing starves, every 64th pick takes an injected one first and every 64th the newest fresh one, every 128th
+// exchanges a batch of spilled ready ones, and every millisecond the oldest fresh one of all has its turn. Timers are looked at every 16th pick if there are any, and
 // whenever the queues run dry.
 //
 // Switching. switch_to() leaves work for the other side of the switch (worker::what_after) since a context can only be
@@ -32,30 +32,48 @@ constexpr std::size_t injected_batch = 64;
 
 // ---- queues --------------------------------------------------------------------------------------------------------
 
-void scheduler::spill_ready(processor& p) noexcept {
-  runnable* half[processor::ring::capacity / 2];
-  const std::uint32_t n = p.ready.take_half(half);
-  for (std::uint32_t i = 0; i + 1 < n; ++i) half[i]->next = half[i + 1];
-  half[n - 1]->next = nullptr;
-  injected_.push_chain(half[0], half[n - 1], n);
-}
+namespace {
 
-void scheduler::spill_fresh(processor& p) noexcept {
+spill_queue::batch& new_batch(spill_queue& q) noexcept {
   static_assert(spill_queue::batch_size == processor::ring::capacity / 2);
-  spill_queue::batch* b = spilled_.make();
+  spill_queue::batch* b = q.make();
   if (b == nullptr) fatal("no memory to queue more fibers");
   b->first = 0;
-  b->end = p.fresh.take_half(b->items);
-  spilled_.push(b);
+  return *b;
+}
+
+}  // namespace
+
+// The newest: those at the front have waited longest, and are to run next.
+void scheduler::spill_ready(processor& p) noexcept {
+  spill_queue::batch& b = new_batch(spilled_ready_);
+  b.end = p.ready.take_newest_half(b.items);
+  spilled_ready_.push(&b);
+}
+
+// The oldest: the owner goes on with the newest.
+void scheduler::spill_fresh(processor& p) noexcept {
+  spill_queue::batch& b = new_batch(spilled_fresh_);
+  b.end = p.fresh.take_half(b.items);
+  spilled_fresh_.push(&b);
+}
+
+// The oldest batch goes to the end of the ready queue. False: there was none.
+bool scheduler::fetch_ready(processor& p) noexcept {
+  spill_queue::batch* b = spilled_ready_.pop();
+  if (b == nullptr) return false;
+  for (std::uint32_t i = b->first; i < b->end; ++i) push_ready(p, b->items[i]);
+  spilled_ready_.recycle(b);
+  return true;
 }
 
 // For a processor that has run dry: the oldest batch. The oldest of it runs now; the others are taken from the back.
-runnable* scheduler::pick_spilled(processor& p) noexcept {
-  spill_queue::batch* b = spilled_.pop();
+runnable* scheduler::pick_spilled_fresh(processor& p) noexcept {
+  spill_queue::batch* b = spilled_fresh_.pop();
   if (b == nullptr) return nullptr;
   for (std::uint32_t i = b->end; --i > b->first;) push_fresh(p, b->items[i]);
   runnable* r = b->items[b->first];
-  spilled_.recycle(b);
+  spilled_fresh_.recycle(b);
   return r;
 }
 
@@ -92,11 +110,12 @@ bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
 
 // Fairness, every 16th pick.
 runnable* scheduler::pick_rare(processor& p, std::uint32_t tick) noexcept {
-  if (!p.fresh.empty() || !spilled_.empty()) {
+  if (tick % ready_every == 0) fetch_ready(p);
+  if (!p.fresh.empty() || !spilled_fresh_.empty()) {
     const deadline time = monotonic_now();
     if (time - p.last_oldest >= oldest_every) {
       p.last_oldest = time;
-      if (runnable* r = spilled_.pop_one()) return r;
+      if (runnable* r = spilled_fresh_.pop_one()) return r;
       if (runnable* r = p.fresh.pop_front()) return r;
     }
   }

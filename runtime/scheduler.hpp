@@ -76,7 +76,8 @@ class scheduler {
   bool timers_due(const worker& w, const processor& p) const noexcept;
   runnable* pick_rare(processor& p, std::uint32_t tick) noexcept;
   runnable* pick_injected(processor& p) noexcept;
-  runnable* pick_spilled(processor& p) noexcept;
+  runnable* pick_spilled_fresh(processor& p) noexcept;
+  bool fetch_ready(processor& p) noexcept;
   void inject(runnable* r) noexcept;
   void push_ready(processor& p, runnable* r) noexcept;
   void push_fresh(processor& p, runnable* r) noexcept;
@@ -105,6 +106,7 @@ class scheduler {
   void stop_searching_found(worker& w) noexcept;
   bool release_and_sleep(worker& w) noexcept;
   bool sleep_until_assigned(worker& w) noexcept;
+  bool nothing_shared() const noexcept { return injected_.empty() && spilled_ready_.empty() && spilled_fresh_.empty(); }
   bool work_visible() noexcept;
   void offer(processor& p) noexcept;
   void wake_one() noexcept;
@@ -134,8 +136,9 @@ class scheduler {
   std::vector<std::unique_ptr<processor>> processors_;
   std::vector<std::unique_ptr<worker>> workers_;  // one for each processor; threads start on demand
 
-  injection_queue injected_;  // from foreign threads, and ready ones that overflowed a ring
-  spill_queue spilled_;       // fresh ones that overflowed a ring
+  injection_queue injected_;   // from foreign threads
+  spill_queue spilled_ready_;  // what overflowed a ring
+  spill_queue spilled_fresh_;
   std::atomic<std::uint64_t> started_outside_{0};
   std::atomic<std::uint32_t> visitors_{0};  // foreign threads that are inside inject()
   std::atomic<bool> cancel_all_{false};

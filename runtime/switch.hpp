@@ -16,6 +16,7 @@ inline constexpr std::uint32_t next_budget = 128;
 inline constexpr std::uint32_t rare = 16;
 inline constexpr std::uint32_t injected_every = 64;
 inline constexpr std::uint32_t fresh_every = 64;
+inline constexpr std::uint32_t ready_every = 128;
 inline constexpr std::int64_t oldest_every = 1'000'000;  // ns
 
 [[gnu::always_inline]] inline void scheduler::push_ready(processor& p, runnable* r) noexcept {
@@ -51,16 +52,26 @@ template <bool Yielding>
   p.next_left = next_budget;
   if constexpr (Yielding) {
     if (runnable* r = p.fresh.pop_back()) return r;
-    if (!spilled_.empty()) [[unlikely]]
-      if (runnable* r = pick_spilled(p)) return r;
+    if (!spilled_fresh_.empty()) [[unlikely]]
+      if (runnable* r = pick_spilled_fresh(p)) return r;
   }
-  if (runnable* r = p.ready.pop_front()) return r;
+  if (runnable* r = p.ready.pop_front()) {
+    // Of many fibers each has left the cache when its turn comes. First its control block, two picks later its stack.
+    if (p.ready.size() > 3) [[unlikely]] {
+      __builtin_prefetch(p.ready.peek(3), 1);
+      __builtin_prefetch(static_cast<fiber*>(p.ready.peek(1))->suspended, 1);
+      __builtin_prefetch(static_cast<char*>(static_cast<fiber*>(p.ready.peek(1))->suspended) + 64, 1);
+    }
+    return r;
+  }
   if constexpr (!Yielding)
     if (runnable* r = p.fresh.pop_back()) return r;
   if (!injected_.empty()) [[unlikely]]
     if (runnable* r = pick_injected(p)) return r;
-  if (!spilled_.empty()) [[unlikely]]
-    return pick_spilled(p);
+  if (!spilled_ready_.empty()) [[unlikely]]
+    if (fetch_ready(p)) return p.ready.pop_front();
+  if (!spilled_fresh_.empty()) [[unlikely]]
+    return pick_spilled_fresh(p);
   return nullptr;
 }
 
@@ -110,10 +121,6 @@ template <bool Yielding>
   if (r == nullptr) {
     switch_to(w, &f, nullptr);
   } else if (r->what == runnable::kind::suspended) {
-    if (r == &f) {  // made ready before it got away: only by yield()
-      f.state.store(run_state::running, std::memory_order_relaxed);
-      return;
-    }
     switch_to(w, &f, static_cast<fiber*>(r));
   } else {
     switch_to(w, &f, stack_for(w, p, r));
@@ -126,11 +133,16 @@ template <bool Yielding>
 
 [[gnu::always_inline]] inline void scheduler::yield(fiber& f, worker& w) noexcept {
   processor& p = w.enter();
+  runnable* r = pick_next<true>(w, p);
+  if (r == nullptr && !timers_due(w, p)) {
+    w.leave();
+    return;  // nobody else
+  }
+  // Pushed before the switch, but after the pick, which may move fibers from the ring to a shared queue. In the ring nobody
+  // else can take it while the bracket is open, and that stays open until who is switched to has saved its context.
   f.state.store(run_state::queued, std::memory_order_relaxed);
-  // Pushed before the switch: nobody else can take it while the bracket is open, and it stays open until the fiber that is
-  // switched to has saved this one's context.
   push_ready(p, &f);
-  switch_away_to(pick_next<true>(w, p), f, w, p);
+  switch_away_to(r, f, w, p);
   f.on->leave();
 }
 

@@ -119,6 +119,7 @@ bool task_state::detach() noexcept {
   const bool finished = finished_;
   detached_ = true;
   lock_.unlock();
+  if (finished) tsan_acquire(this);
   return finished;
 }
 
