@@ -24,11 +24,6 @@ function(coir_add_layer name)
   file(GLOB private_headers CONFIGURE_DEPENDS "*.hpp")
   file(GLOB public_headers CONFIGURE_DEPENDS "include/coir/*.hpp")
 
-  if(NOT sources)
-    set(sources "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
-    file(CONFIGURE OUTPUT "${sources}" CONTENT "")
-  endif()
-
   add_library(${target} ${sources} ${private_headers})
   add_library(coir::${name} ALIAS ${target})
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${public_headers})
