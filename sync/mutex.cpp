@@ -3,6 +3,7 @@
 // Why wake and not always hand over: a mutex handed to a sleeper stands still until the sleeper runs, which costs a
 // switch or, on another processor, many microseconds; the running fibers could have used it a thousand times meanwhile.
 // Why `woken`: without it each unlock would wake another waiter, and all of them would find the mutex taken.
+// Why `granted`: who was woken may have to wait for its processor, on which the frequent locker itself may be running.
 #include <coir/mutex.hpp>
 
 #include <stdexcept>
@@ -73,16 +74,22 @@ bool mutex::lock_contended(detail::deadline until) {
   }
 }
 
+/// Whether the mutex is free, or was left to this one.
+bool mutex::may_take(std::uint32_t seen, bool was_woken) noexcept {
+  return (seen & held) == 0 || (was_woken && (seen & granted) != 0);
+}
+
 /// Waits a little for the owner to be done, looking ever less often: each look takes the cache line from the owner.
 bool mutex::spin(bool was_woken) noexcept {
   if (!owner_may_be_running()) return false;
-  const std::uint32_t clear = was_woken ? woken : 0;
+  const std::uint32_t clear = was_woken ? of_woken : 0;
   for (unsigned rounds = 4; rounds <= 64; rounds *= 2) {
     for (unsigned i = 0; i < rounds; ++i) pause_processor();
     std::uint32_t seen = state_.load(std::memory_order_relaxed);
     // acquire: pairs with the release of the unlock before.
-    if ((seen & held) == 0 && state_.compare_exchange_strong(seen, (seen | held) & ~clear, std::memory_order_acquire,
-                                                             std::memory_order_relaxed))
+    if (may_take(seen, was_woken) &&
+        state_.compare_exchange_strong(seen, (seen | held) & ~clear, std::memory_order_acquire,
+                                       std::memory_order_relaxed))
       return true;
   }
   return false;
@@ -91,10 +98,10 @@ bool mutex::spin(bool was_woken) noexcept {
 /// Under queue_lock_: takes the mutex (true), or tells its owner that somebody will be queued (false); either way who
 /// was woken is back.
 bool mutex::take_or_announce(bool was_woken) noexcept {
-  const std::uint32_t clear = was_woken ? woken : 0;
+  const std::uint32_t clear = was_woken ? of_woken : 0;
   std::uint32_t seen = state_.load(std::memory_order_relaxed);
   for (;;) {
-    const bool free = (seen & held) == 0;
+    const bool free = may_take(seen, was_woken);
     const std::uint32_t next = (seen | (free ? held : queued)) & ~clear;
     // acquire: pairs with the release of the unlock before.
     if (state_.compare_exchange_weak(seen, next, std::memory_order_acquire, std::memory_order_relaxed)) return free;
@@ -109,9 +116,18 @@ void mutex::forget_queued_if_empty() noexcept {
 
 void mutex::unlock_contended(std::uint32_t seen) {
   for (;;) {
-    if ((seen & held) == 0) throw std::logic_error("coir: unlock of an unlocked mutex");
-    if ((seen & queued) == 0 || (seen & woken) != 0) {
+    if ((seen & held) == 0 || (seen & granted) != 0) throw std::logic_error("coir: unlock of an unlocked mutex");
+    if ((seen & woken) != 0) {
+      std::uint32_t next = (seen & ~held) + tick;
+      if ((seen & ticks) == ticks) {  // look at the clock
+        const bool starving = detail::now() - woken_since_ > starving_after;
+        next = starving ? held | granted | (seen & queued) : seen & ~(held | ticks);
+      }
       // release: pairs with the acquire of the lock to come.
+      if (state_.compare_exchange_weak(seen, next, std::memory_order_release, std::memory_order_relaxed)) return;
+      continue;
+    }
+    if ((seen & queued) == 0) {
       if (state_.compare_exchange_weak(seen, seen & ~held, std::memory_order_release, std::memory_order_relaxed))
         return;
       continue;
@@ -121,7 +137,8 @@ void mutex::unlock_contended(std::uint32_t seen) {
     if (node == nullptr) node = waiters_.claim_front();
     if (node != nullptr) {
       const std::uint32_t rest = again_.empty() && waiters_.empty() ? 0 : queued;
-      node->ok = detail::now() - static_cast<mutex_waiter*>(node)->since > starving_after;
+      woken_since_ = static_cast<mutex_waiter*>(node)->since;
+      node->ok = detail::now() - woken_since_ > starving_after;
       // The waiter cannot leave lock() before its unpark, so the mutex outlives the two stores.
       // release: pairs with the acquire of the lock to come; a mutex handed over goes by the claim and the unpark.
       state_.store(rest | (node->ok ? held : woken), std::memory_order_release);

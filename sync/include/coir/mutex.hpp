@@ -4,11 +4,13 @@
 // Speed first, fairness in time: who finds the mutex free takes it, even past waiters; but an unlock hands it straight
 // to a waiter that has waited for over 1 ms. Waiters are served first come, first served.
 //
-// The state word: three bits. Bits other than `held` are set under queue_lock_ alone.
-//   held    somebody owns the mutex
-//   queued  somebody is in again_ or waiters_; so unlocking takes the long way. queued implies held or woken.
-//   woken   an unlock has woken a waiter, which has not come back yet to take the mutex or to queue again; until then
-//           unlocks wake nobody else. At most one is woken at a time.
+// The state word. Bits other than `held` and the ticks are set under queue_lock_, or by the owner.
+//   held     somebody owns the mutex
+//   queued   somebody is in again_ or waiters_; so unlocking takes the long way. queued implies held or woken.
+//   woken    an unlock has woken a waiter, which has not come back yet to take the mutex or to queue again; until then
+//            unlocks wake nobody else. At most one is woken, or granted, at a time.
+//   granted  the one that was woken has not come back for so long that an unlock left the mutex to it: held is its own.
+//   ticks    counts the unlocks since the wake, so that only some of them read the clock
 // The long unlock changes the word only while it holds the mutex and queue_lock_, so nobody else can change it then.
 //
 // It may be destroyed as soon as its last owner knows that nobody else uses it (as std::mutex): an unlock's last touch
@@ -48,13 +50,10 @@ class mutex {
   /// Gives the mutex up. Never blocks. By any fiber or thread, not only the one that locked it.
   /// Throws std::logic_error if nobody holds it.
   void unlock() {
-    std::uint32_t seen = state_.load(std::memory_order_relaxed);
-    // release: pairs with the acquire of the lock to come. While somebody is woken there is nobody to wake.
-    if ((seen == held || (seen & (held | woken)) == (held | woken)) &&
-        state_.compare_exchange_strong(seen, seen & ~held, std::memory_order_release, std::memory_order_relaxed))
-        [[likely]]
-      return;
-    unlock_contended(seen);
+    std::uint32_t seen = held;
+    // release: pairs with the acquire of the lock to come.
+    if (!state_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
+      unlock_contended(seen);
   }
 
  protected:
@@ -62,8 +61,10 @@ class mutex {
   bool lock_contended(detail::deadline until);
 
  private:
-  static constexpr std::uint32_t held = 1, queued = 2, woken = 4;
+  static constexpr std::uint32_t held = 1, queued = 2, woken = 4, granted = 8, tick = 16, ticks = 31 * tick;
+  static constexpr std::uint32_t of_woken = woken | granted | ticks;  // what the one that was woken clears
 
+  static bool may_take(std::uint32_t seen, bool was_woken) noexcept;
   bool spin(bool was_woken) noexcept;
   bool take_or_announce(bool was_woken) noexcept;
   void forget_queued_if_empty() noexcept;
@@ -73,6 +74,7 @@ class mutex {
   detail::spin_lock queue_lock_;  // innermost but for what unpark() takes, and that is called without it
   detail::wait_queue again_;      // who was woken and found the mutex taken: before all in waiters_
   detail::wait_queue waiters_;
+  detail::deadline woken_since_ = 0;  // since when the one that was woken has waited; the owner's
 };
 
 }  // namespace coir
