@@ -10,8 +10,17 @@
 
 #include "coir_test.hpp"
 
+namespace channel_test {
+
+// What they race for. Not in the unnamed namespace: there, as nobody reads it, the compiler would drop the writes.
+extern int shared;
+int shared = 0;
+
+}  // namespace channel_test
+
 namespace {
 
+using channel_test::shared;
 using coir::chan;
 using coir::make_chan;
 
@@ -68,8 +77,6 @@ constexpr int status_of_a_race = 66;  // ThreadSanitizer's exit status once it h
 
 #define EXPECT_RACE(statement) EXPECT_EXIT(statement, testing::ExitedWithCode(status_of_a_race), "data race")
 #define EXPECT_SILENT(statement) EXPECT_EXIT(statement, testing::ExitedWithCode(0), "")
-
-int shared = 0;  // what they race for
 
 void unordered_writes(unsigned processors) {
   std::atomic<bool> written{false};
