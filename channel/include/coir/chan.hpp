@@ -71,6 +71,7 @@ class chan_handle {
 
 struct chan_access {
   static chan_core* core(const chan_handle& h) noexcept { return h.core_.get(); }
+  static bool same(const chan_handle& a, const chan_handle& b) noexcept { return core(a) == core(b); }
   static const core_reference& reference(const chan_handle& h) noexcept { return h.core_; }
   static core_reference&& take_reference(chan_handle&& h) noexcept { return std::move(h.core_); }
   template <class Chan>
@@ -248,7 +249,7 @@ class chan : public detail::chan_handle,
   /// The nil channel.
   chan() noexcept { detail::check_element<detail::stored<T>>(); }
 
-  friend bool operator==(const chan& a, const chan& b) noexcept { return a.core() == b.core(); }
+  friend bool operator==(const chan& a, const chan& b) noexcept { return detail::chan_access::same(a, b); }
 
  private:
   friend struct detail::chan_access;
@@ -265,7 +266,7 @@ class send_chan : public detail::chan_handle, public detail::send_members<send_c
   send_chan(const chan<T>& both) noexcept : chan_handle(detail::chan_access::reference(both)) {}
   send_chan(chan<T>&& both) noexcept : chan_handle(detail::chan_access::take_reference(std::move(both))) {}
 
-  friend bool operator==(const send_chan& a, const send_chan& b) noexcept { return a.core() == b.core(); }
+  friend bool operator==(const send_chan& a, const send_chan& b) noexcept { return detail::chan_access::same(a, b); }
 };
 
 /// The receiving direction alone.
@@ -278,7 +279,7 @@ class recv_chan : public detail::chan_handle, public detail::recv_members<recv_c
   recv_chan(const chan<T>& both) noexcept : chan_handle(detail::chan_access::reference(both)) {}
   recv_chan(chan<T>&& both) noexcept : chan_handle(detail::chan_access::take_reference(std::move(both))) {}
 
-  friend bool operator==(const recv_chan& a, const recv_chan& b) noexcept { return a.core() == b.core(); }
+  friend bool operator==(const recv_chan& a, const recv_chan& b) noexcept { return detail::chan_access::same(a, b); }
 };
 
 /// A new channel that holds up to `capacity` values; with 0, sender and receiver meet. Throws std::length_error for a
