@@ -290,10 +290,10 @@ TEST_P(BusyLoop, DoesNotStarveTimersOfItsProcessor) {
     for (int i = 0; i < 5; ++i) {
       std::atomic<bool> woke{false};
       coir::task<void> sleeper = coir::spawn([&] {
-        coir::sleep_for(1ms);
+        coir::sleep_for(5ms);
         woke = true;
       });
-      until_blocked(sleeper);
+      while (sleeper.status() == coir::task_status::queued) coir::yield();
       EXPECT_TRUE(spin_until(woke));
     }
   });

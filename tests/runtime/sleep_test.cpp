@@ -140,12 +140,14 @@ TEST(SleepOnOneProcessor, WakesThoseThatAreDueTogetherInTheOrderOfTheirDeadlines
   coir::options o;
   o.processors = 1;
   coir::run(o, [] {
+    std::mutex lock;  // one processor or not, fibers are no happens-before for each other
     std::vector<int> order;
     std::vector<coir::task<void>> tasks;
     const auto begin = clock::now() + 2ms;
     for (const int i : {7, 3, 0, 9, 4, 1, 8, 2, 6, 5}) {
-      tasks.push_back(coir::spawn([&order, begin, i] {
+      tasks.push_back(coir::spawn([&, begin, i] {
         coir::sleep_until(begin + i * 10us);
+        const std::lock_guard locked(lock);
         order.push_back(i);
       }));
     }

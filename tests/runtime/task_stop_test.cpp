@@ -308,19 +308,23 @@ TEST_P(StopToken, RacesTheRequestAndIsSignalledEitherWay) {
   });
 }
 
-TEST_P(StopToken, RunsCallbacksOnTheRequestersSide) {
+TEST_P(StopToken, CallbacksHaveRunWhenRequestStopReturns) {
   run([] {
-    gate never;
+    gate never, requested;
     std::atomic<int> called{0};
     coir::task<void> t = coir::spawn([&] {
       const std::stop_callback callback(coir::this_fiber::stop_token(), [&] { ++called; });
       EXPECT_THROW(never.pass(), coir::cancelled);
+      // libstdc++ takes fibers on one thread for one; synchronized, ThreadSanitizer does not mind.
+      const coir::uncancellable guard;
+      requested.pass();
     });
     until_blocked(t);
     EXPECT_EQ(called, 0);
     t.request_stop();
-    t.get();
     EXPECT_EQ(called, 1);
+    requested.open();
+    t.get();
   });
 }
 
@@ -424,7 +428,8 @@ TEST_P(Uncancellable, DefersACancellationThatComesWhileItBlocks) {
 
 TEST_P(Uncancellable, Nests) {
   run([] {
-    coir::task<int> t = coir::spawn([] {
+    gate stopped;
+    coir::task<int> t = coir::spawn([&] {
       int slept = 0;
       const auto sleeps = [&] {
         coir::sleep_for(1us);
@@ -432,6 +437,7 @@ TEST_P(Uncancellable, Nests) {
       };
       {
         const coir::uncancellable outer;
+        stopped.pass();
         sleeps();
         {
           const coir::uncancellable inner;
@@ -439,10 +445,11 @@ TEST_P(Uncancellable, Nests) {
         }
         sleeps();
       }
-      EXPECT_THROW(sleeps(), coir::cancelled);
+      EXPECT_THROW(coir::sleep_for(1h), coir::cancelled);
       return slept;
     });
     t.request_stop();
+    stopped.open();
     EXPECT_EQ(t.get(), 3);
   });
 }

@@ -292,7 +292,7 @@ TEST(TaskOnOneProcessor, StatusTellsQueuedBeforeTheStart) {
 
 TEST(TaskOnOneProcessor, StatusTellsQueuedOfOneThatYields) {
   coir::run(one_processor(), [] {
-    bool stop = false;
+    std::atomic<bool> stop{false};
     const coir::task<void> t = coir::spawn([&] {
       while (!stop) coir::yield();
     });

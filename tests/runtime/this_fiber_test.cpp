@@ -128,11 +128,15 @@ TEST(Yield, OnOneProcessorTakesTurns) {
   coir::options o;
   o.processors = 1;
   coir::run(o, [] {
+    std::mutex lock;
     std::string order;
-    const auto turns = [&order](char c) {
-      return [&order, c] {
+    const auto turns = [&](char c) {
+      return [&, c] {
         for (int i = 0; i < 3; ++i) {
-          order += c;
+          {
+            const std::lock_guard locked(lock);
+            order += c;
+          }
           coir::yield();
         }
       };

@@ -1,0 +1,137 @@
+// Memory for start records: aligned, never given out twice, handed back by threads that end.
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include <coir/start_record.hpp>
+#include <gtest/gtest.h>
+
+#include "coir_test.hpp"
+
+namespace {
+
+using coir::detail::allocate_record;
+using coir::detail::free_record;
+using coir_test::scaled;
+
+long resident_pages() {
+  std::ifstream in("/proc/self/statm");
+  long size = 0, resident = 0;
+  in >> size >> resident;
+  return resident;
+}
+
+constexpr bool can_measure = !coir_test::address_sanitizer && !coir_test::thread_sanitizer;
+
+TEST(RecordPool, GivesAlignedMemoryOfAnySizeThatDoesNotOverlap) {
+  struct piece {
+    unsigned char* at;
+    std::size_t size, alignment;
+    unsigned char mark;
+  };
+  std::vector<piece> all;
+  for (int round = 0; round < 5; ++round) {
+    for (const std::size_t size : {1U, 24U, 63U, 64U, 65U, 128U, 200U, 256U, 400U, 512U, 513U, 5000U}) {
+      for (const std::size_t alignment : {1U, 8U, 16U, 64U, 128U, 4096U}) {
+        for (int i = 0; i < 20; ++i) {
+          auto* p = static_cast<unsigned char*>(allocate_record(size, alignment));
+          ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0U);
+          const auto mark = static_cast<unsigned char>(all.size() % 251);
+          std::memset(p, mark, size);
+          all.push_back({p, size, alignment, mark});
+        }
+      }
+    }
+    for (const piece& p : all)
+      for (std::size_t i = 0; i < p.size; ++i) ASSERT_EQ(p.at[i], p.mark) << "overwritten by another";
+    for (const piece& p : all) free_record(p.at, p.size, p.alignment);
+    all.clear();
+  }
+}
+
+TEST(RecordPool, IsReused) {
+  std::vector<void*> pieces(1000);
+  const auto round = [&] {
+    for (void*& p : pieces) p = allocate_record(64, 8);
+    for (void* p : pieces) free_record(p, 64, 8);
+  };
+  for (int i = 0; i < 10; ++i) round();
+  const long before = resident_pages();
+  for (int i = 0; i < scaled(1000); ++i) round();
+  if (can_measure) {
+    EXPECT_LT(resident_pages() - before, 200);  // a million pieces would be 15,000 pages
+  }
+}
+
+/// A stream of pieces from one thread to the next, each marked by who allocates it and checked by who frees it.
+TEST(RecordPool, APieceMayBeFreedByAnotherThread) {
+  constexpr std::size_t slots = 256;
+  std::vector<std::atomic<std::uint64_t*>> exchange(slots);
+  const int n = scaled(200'000);
+  std::atomic<bool> done{false};
+  std::thread consumer([&] {
+    for (bool last = false;;) {
+      bool found = false;
+      for (auto& slot : exchange) {
+        if (std::uint64_t* p = slot.exchange(nullptr)) {
+          found = true;
+          ASSERT_EQ(p[0], ~p[1]);
+          free_record(p, 100, 8);
+        }
+      }
+      if (found) continue;
+      if (last) return;
+      last = done;
+      std::this_thread::yield();
+    }
+  });
+  const long before = resident_pages();
+  for (int i = 0; i < n; ++i) {
+    auto* p = static_cast<std::uint64_t*>(allocate_record(100, 8));
+    p[0] = static_cast<std::uint64_t>(i);
+    p[1] = ~p[0];
+    std::uint64_t* nothing = nullptr;
+    if (!exchange[static_cast<std::size_t>(i) % slots].compare_exchange_strong(nothing, p)) free_record(p, 100, 8);
+  }
+  done = true;
+  consumer.join();
+  if (can_measure) {
+    EXPECT_LT(resident_pages() - before, 2'000);
+  }
+}
+
+TEST(RecordPool, ThreadsThatOnlyFreeHandBackWhatTheyHadWhenTheyEnd) {
+  const auto round = [] {
+    std::vector<void*> pieces(63);  // less than what makes a thread give a batch away
+    for (void*& p : pieces) p = allocate_record(512, 8);
+    std::thread([&] {
+      for (void* p : pieces) free_record(p, 512, 8);
+    }).join();
+  };
+  for (int i = 0; i < 50; ++i) round();
+  const long before = resident_pages();
+  const int rounds = scaled(2000);
+  for (int i = 0; i < rounds; ++i) round();
+  if (can_measure) {
+    EXPECT_LT(resident_pages() - before, 1'000);  // lost, it would be 15,000
+  }
+}
+
+TEST(RecordPool, ThreadsThatOnlyAllocateHandBackWhatTheyDidNotUse) {
+  const auto round = [] {
+    void* p = nullptr;
+    std::thread([&] { p = allocate_record(512, 8); }).join();
+    free_record(p, 512, 8);
+  };
+  for (int i = 0; i < 50; ++i) round();
+  const long before = resident_pages();
+  for (int i = 0; i < scaled(2000); ++i) round();
+  if (can_measure) {
+    EXPECT_LT(resident_pages() - before, 1'000);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,205 @@
+// The timer heap against a std::multimap: earliest first, each fired once, lazily cancelled ones never; and cancelled timers
+// hold no memory for long.
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "coir_test.hpp"
+#include "processor.hpp"
+#include "timer_heap.hpp"
+
+namespace {
+
+using namespace coir::detail;
+
+/// What was fired, by the argument that the timers were made with.
+void note_fired(void* arg, std::uint64_t stamp) noexcept {
+  static_cast<std::vector<std::uint64_t>*>(arg)->push_back(stamp);
+}
+
+class TimerHeap : public testing::Test {
+ protected:
+  timer_node* push(deadline when, std::uint64_t stamp = 0) {
+    timer_node* n = make_timer(home_, when, &note_fired, &fired_, stamp);
+    heap_.push(*n);
+    return n;
+  }
+
+  /// As an owner that has migrated does it. False if it has fired.
+  bool cancel_lazily(timer_node* n) {
+    timer_node::state seen = timer_node::state::armed;
+    if (!n->word.compare_exchange_strong(seen, timer_node::state::dead)) return false;
+    heap_.note_dead();
+    return true;
+  }
+
+  processor home_{0};
+  timer_heap heap_;
+  std::vector<std::uint64_t> fired_;
+};
+
+TEST_F(TimerHeap, IsEmptyAtFirst) {
+  EXPECT_EQ(heap_.earliest(), no_deadline);
+  EXPECT_EQ(heap_.live(), 0U);
+  EXPECT_FALSE(heap_.pop_due(no_deadline));
+}
+
+TEST_F(TimerHeap, FiresWhatIsDueAndNothingElse) {
+  timer_node* n = push(100, 7);
+  EXPECT_EQ(heap_.earliest(), 100);
+  EXPECT_EQ(heap_.live(), 1U);
+  EXPECT_FALSE(heap_.pop_due(99));
+  const due_timer due = heap_.pop_due(100);
+  ASSERT_TRUE(due);
+  due.fire(due.arg, due.stamp);
+  EXPECT_EQ(fired_, std::vector<std::uint64_t>{7});
+  EXPECT_EQ(heap_.earliest(), no_deadline);
+  EXPECT_EQ(n->word, timer_node::state::fired);
+  EXPECT_FALSE(cancel_lazily(n));
+  free_timer(n);
+}
+
+TEST_F(TimerHeap, ErasesFromTheMiddle) {
+  std::vector<timer_node*> nodes;
+  for (int i = 0; i < 50; ++i) nodes.push_back(push(i * 37 % 50));
+  for (int i = 0; i < 50; i += 2) heap_.erase(*nodes[static_cast<std::size_t>(i)]);
+  EXPECT_EQ(heap_.live(), 25U);
+  std::vector<deadline> left;
+  for (int i = 1; i < 50; i += 2) left.push_back(i * 37 % 50);
+  std::sort(left.begin(), left.end());
+  for (const deadline when : left) {
+    EXPECT_EQ(heap_.earliest(), when);
+    EXPECT_FALSE(heap_.pop_due(when - 1));
+    EXPECT_TRUE(heap_.pop_due(when));
+  }
+  EXPECT_EQ(heap_.live(), 0U);
+  for (int i = 1; i < 50; i += 2) free_timer(nodes[static_cast<std::size_t>(i)]);
+}
+
+TEST_F(TimerHeap, ADeadTimerIsSkippedAndFreed) {
+  timer_node* dead = push(10, 1);
+  timer_node* live = push(20, 2);
+  ASSERT_TRUE(cancel_lazily(dead));
+  EXPECT_EQ(heap_.live(), 1U);
+  EXPECT_FALSE(heap_.pop_due(15));
+  EXPECT_EQ(heap_.earliest(), 20);
+  const due_timer due = heap_.pop_due(20);
+  ASSERT_TRUE(due);
+  EXPECT_EQ(due.stamp, 2U);
+  free_timer(live);
+}
+
+TEST_F(TimerHeap, CleanDropsTheDeadOnceTheyAreTheGreaterPart) {
+  std::vector<timer_node*> nodes;
+  for (int i = 0; i < 200; ++i) nodes.push_back(push(i));
+  for (int i = 0; i < 150; ++i) ASSERT_TRUE(cancel_lazily(nodes[static_cast<std::size_t>(i)]));
+  EXPECT_EQ(heap_.earliest(), 0);
+  heap_.clean();
+  EXPECT_EQ(heap_.earliest(), 150);  // so the dead are gone, and the rest is a heap
+  EXPECT_EQ(heap_.live(), 50U);
+  for (int i = 150; i < 200; ++i) {
+    EXPECT_EQ(heap_.earliest(), i);
+    EXPECT_TRUE(heap_.pop_due(i));
+    free_timer(nodes[static_cast<std::size_t>(i)]);
+  }
+}
+
+TEST_F(TimerHeap, BehavesAsAMultimap) {
+  for (const unsigned seed : {1U, 2U, 3U, 4U}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    struct entry {
+      std::uint64_t stamp;
+      timer_node* node;
+    };
+    std::multimap<deadline, entry> model;
+    std::uint64_t stamps = 0;
+    deadline time = 0;
+    const auto random_entry = [&] {
+      auto it = model.begin();
+      std::advance(it, static_cast<std::ptrdiff_t>(random() % model.size()));
+      return it;
+    };
+    for (int i = 0; i < coir_test::scaled(30'000); ++i) {
+      switch (random() % 6) {
+        case 0:
+        case 1:
+        case 2: {
+          const deadline when = time + static_cast<deadline>(random() % 1000);
+          const std::uint64_t stamp = ++stamps;
+          model.emplace(when, entry{stamp, push(when, stamp)});
+          break;
+        }
+        case 3:
+          if (!model.empty()) {
+            const auto it = random_entry();
+            heap_.erase(*it->second.node);
+            model.erase(it);
+          }
+          break;
+        case 4:
+          if (!model.empty()) {
+            const auto it = random_entry();
+            ASSERT_TRUE(cancel_lazily(it->second.node));
+            model.erase(it);
+          }
+          break;
+        case 5:
+          time += static_cast<deadline>(random() % 100);
+          deadline last = 0;
+          while (const due_timer due = heap_.pop_due(time)) {
+            ASSERT_FALSE(model.empty());
+            const deadline earliest = model.begin()->first;
+            ASSERT_LE(earliest, time);
+            ASSERT_GE(earliest, last);
+            last = earliest;
+            // Among those with the same deadline any may come.
+            const auto [first, end] = model.equal_range(earliest);
+            const auto it = std::find_if(first, end, [&](const auto& e) { return e.second.stamp == due.stamp; });
+            ASSERT_NE(it, end) << "not the earliest, or never pushed, or cancelled";
+            free_timer(it->second.node);
+            model.erase(it);
+          }
+          ASSERT_TRUE(model.empty() || model.begin()->first > time);
+          break;
+      }
+      ASSERT_EQ(heap_.live(), model.size());
+      const deadline bound = model.empty() ? no_deadline : model.begin()->first;
+      ASSERT_LE(heap_.earliest(), bound);  // less if a dead one is still before it
+      if (i % 64 == 0) heap_.clean();
+    }
+    for (const auto& [when, e] : model) heap_.erase(*e.node);
+    while (heap_.pop_due(no_deadline)) FAIL() << "a dead timer fired";
+  }
+}
+
+// The destructor frees those that were never fired, dead or alive; AddressSanitizer tells if it does not.
+TEST_F(TimerHeap, MayBeDestroyedWithTimersInIt) {
+  for (int i = 0; i < 100; ++i) {
+    timer_node* n = push(i);
+    if (i % 2 == 0) cancel_lazily(n);
+  }
+}
+
+TEST_F(TimerHeap, AMillionCancelledFarTimersHoldNoMemory) {
+  const auto resident_pages = [] {
+    std::ifstream in("/proc/self/statm");
+    long size = 0, resident = 0;
+    in >> size >> resident;
+    return resident;
+  };
+  constexpr deadline far = no_deadline - 1;
+  const long before = resident_pages();
+  for (int i = 0; i < coir_test::scaled(1'000'000); ++i) cancel_lazily(push(far));
+  EXPECT_EQ(heap_.live(), 0U);
+  if (!coir_test::address_sanitizer && !coir_test::thread_sanitizer) {
+    EXPECT_LT(resident_pages() - before, 1'000);  // 64 bytes each would be 15,000
+  }
+}
+
+}  // namespace
