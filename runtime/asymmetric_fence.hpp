@@ -1,7 +1,7 @@
-// A pair of fences for protocols with a hot and a cold side (Dekker's pattern: each side stores its own word, then loads
-// the other's; at least one of them must see the other's store). The hot side pays a compiler barrier, the cold side a
-// system call: membarrier(PRIVATE_EXPEDITED), which runs a full fence on every CPU where this process is running.
-// Where the kernel refuses membarrier, both sides are real fences.
+// A pair of fences for protocols with a hot and a cold side (Dekker's pattern: each side stores its own word, then
+// loads the other's; at least one of them must see the other's store). The hot side pays a compiler barrier, the cold
+// side a system call: membarrier(PRIVATE_EXPEDITED), which runs a full fence on every CPU where this process is
+// running. Where the kernel refuses membarrier, both sides are real fences.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,8 @@
 #include "context_switch.hpp"
 
 #if defined(__x86_64__) && !defined(COIR_ASAN)
-// Pushes where to continue without a call, so that no prediction is pushed with it, and lets jump_fcontext save the rest.
+// Pushes where to continue without a call, so that no prediction is pushed with it, and lets jump_fcontext save the
+// rest.
 asm(R"(
     .text
     .p2align 4

@@ -1,10 +1,10 @@
 // Switching stacks, on Boost.Context's fcontext layer.
 //
-// Why not boost::context::fiber, which wraps it: its resume() leaves the CPU's return predictor one entry off. A call pushes
-// an entry and jump_fcontext() leaves by an indirect jump, so each return from there up to the user's code is predicted
-// wrongly; in a ping-pong over channels those were half of the time. So on x86-64 the address that a suspended context
-// continues at is a `ret`: arriving there pops the entry that the other side's call has pushed, and where both sides wait in
-// the same functions, which is the usual case, all returns that follow are predicted right.
+// Why not boost::context::fiber, which wraps it: its resume() leaves the CPU's return predictor one entry off. A call
+// pushes an entry and jump_fcontext() leaves by an indirect jump, so each return from there up to the user's code is
+// predicted wrongly; in a ping-pong over channels those were half of the time. So on x86-64 the address that a
+// suspended context continues at is a `ret`: arriving there pops the entry that the other side's call has pushed, and
+// where both sides wait in the same functions, which is the usual case, all returns that follow are predicted right.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,7 @@ using arrival = boost::context::detail::transfer_t;
 #if defined(__x86_64__) && !defined(COIR_ASAN)
 extern "C" arrival coir_jump_context(context to) noexcept;
 #else
-inline arrival coir_jump_context(context to) noexcept {
-  return boost::context::detail::jump_fcontext(to, nullptr);
-}
+inline arrival coir_jump_context(context to) noexcept { return boost::context::detail::jump_fcontext(to, nullptr); }
 #endif
 
 /// Suspends the running context and runs `to`. Returns the context that was left to come back here.

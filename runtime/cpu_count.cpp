@@ -27,7 +27,8 @@ std::string group_path(const std::string& controller) {
     const auto second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (controllers == controller || (!controller.empty() && ("," + controllers + ",").find("," + controller + ",") != std::string::npos))
+    if (controllers == controller ||
+        (!controller.empty() && ("," + controllers + ",").find("," + controller + ",") != std::string::npos))
       return line.substr(second + 1);
   }
   return "/";
@@ -55,7 +56,8 @@ double by_quota() {
 
 unsigned usable_cpus() {
   unsigned n = std::max(1U, by_affinity());
-  if (const double quota = by_quota(); quota > 0) n = std::min(n, std::max(1U, static_cast<unsigned>(std::ceil(quota))));
+  if (const double quota = by_quota(); quota > 0)
+    n = std::min(n, std::max(1U, static_cast<unsigned>(std::ceil(quota))));
   return n;
 }
 

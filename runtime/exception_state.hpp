@@ -1,5 +1,5 @@
-// The C++ runtime's exception state of a thread of execution (Itanium C++ ABI, 2.2.2): the stack of caught exceptions and
-// the count of uncaught ones. The ABI keeps it per OS thread; a fiber takes its own along at every switch.
+// The C++ runtime's exception state of a thread of execution (Itanium C++ ABI, 2.2.2): the stack of caught exceptions
+// and the count of uncaught ones. The ABI keeps it per OS thread; a fiber takes its own along at every switch.
 #pragma once
 
 #include <cxxabi.h>

@@ -35,17 +35,17 @@ struct alignas(64) fiber : runnable {
 
   // --- first line: what a switch touches
   context suspended = nullptr;  // stored by whoever runs after the switch
-  worker* on = nullptr;           // where it runs now; set by whoever switches to it, so re-read it after each switch
+  worker* on = nullptr;         // where it runs now; set by whoever switches to it, so re-read it after each switch
   waiter wait{waiter::kind::fiber};
   exception_state exceptions;
 
   // --- second line
-  start_record* record = nullptr;  // what a stack that is being started shall run
-  timer_node* timer = nullptr;     // of the wait in progress
-  std::atomic<bool> cancel_requested{false};        // (any) sticky until the fiber ends; see park.hpp, invariant 5
-  std::atomic<run_state> state{run_state::free};    // (any) `blocked` is running plus a waiting word
+  start_record* record = nullptr;                     // what a stack that is being started shall run
+  timer_node* timer = nullptr;                        // of the wait in progress
+  std::atomic<bool> cancel_requested{false};          // (any) sticky until the fiber ends; see park.hpp, invariant 5
+  std::atomic<run_state> state{run_state::free};      // (any) `blocked` is running plus a waiting word
   std::atomic<std::uint32_t> uncancellable_depth{0};  // (any) written by the fiber alone
-  bool in_deadlock = false;  // unwound because of one
+  bool in_deadlock = false;                           // unwound because of one
   wait_reason why{"nothing", nullptr};
   std::atomic<std::int64_t> since{0};
   const char* spawn_file = "?";

@@ -1,5 +1,6 @@
 // A fiber's std::stop_source, made when the fiber first asks for its token.
-// This is the one part of the runtime that ThreadSanitizer instruments: it shares std::stop_source's counts with user code.
+// This is the one part of the runtime that ThreadSanitizer instruments: it shares std::stop_source's counts with user
+// code.
 #pragma once
 
 #include <memory>

@@ -1,11 +1,11 @@
 #include "futex.hpp"
 
-#include <cerrno>
-#include <climits>
-#include <ctime>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <cerrno>
+#include <climits>
+#include <ctime>
 
 #include "report.hpp"
 
@@ -27,8 +27,7 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, deadli
   // WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, so that an interrupted wait does not start anew.
   const long r = ::syscall(SYS_futex, address(word), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
                            until == no_deadline ? nullptr : &t, nullptr, FUTEX_BITSET_MATCH_ANY);
-  if (r == -1 && errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT)
-    fatal("futex wait failed, errno ", errno);
+  if (r == -1 && errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT) fatal("futex wait failed, errno ", errno);
 }
 
 void futex_wake(std::atomic<std::uint32_t>& word, int count) noexcept {

@@ -11,18 +11,19 @@
 
 // The idle protocol: how workers search, steal, sleep and are woken.
 //
-// A processor is busy (a worker owns it) or idle (in idle_processors_); a worker is busy, searching (busy and counted in
-// searching_) or asleep (in sleepers_). A worker gives its processor up before it sleeps; a waker takes an idle processor and
-// hands it to a sleeper.
+// A processor is busy (a worker owns it) or idle (in idle_processors_); a worker is busy, searching (busy and counted
+// in searching_) or asleep (in sleepers_). A worker gives its processor up before it sleeps; a waker takes an idle
+// processor and hands it to a sleeper.
 //
-// Invariant (no lost wake-up): work that is pushed is either seen by its own processor's worker, which is awake, or by a
-// searcher, or the pusher sees idle_ != 0 and searching_ == 0 and wakes one:
+// Invariant (no lost wake-up): work that is pushed is either seen by its own processor's worker, which is awake, or by
+// a searcher, or the pusher sees idle_ != 0 and searching_ == 0 and wakes one:
 //   pusher:   push;                       light fence;  load idle_, searching_
 //   sleeper:  ++idle_, --searching_;      heavy fence;  look at all queues again (work_visible), only then sleep
-// A worker that finds work while searching wakes the next searcher if more is visible, so that one wake per push is enough.
+// A worker that finds work while searching wakes the next searcher if more is visible, so that one wake per push is
+// enough.
 //
-// How eagerly. Waking a sleeper costs the waker some 14 us, and the woken one arrives some 50 us later: work that its own
-// processor will have done by then is not worth it. So
+// How eagerly. Waking a sleeper costs the waker some 14 us, and the woken one arrives some 50 us later: work that its
+// own processor will have done by then is not worth it. So
 //   - what goes to `next` wakes nobody;
 //   - a wake that found nothing to steal doubles the number of picks that must pass before its processor may wake again
 //     (wake_gap); a steal sets it to zero;
@@ -30,17 +31,18 @@
 //     being served, and to spread fibers that talk to each other costs more than it gains;
 //   - the monitor (monitor.cpp) catches what these rules are wrong about, within a millisecond.
 //
-// Rejected: waking on every push (Go does; with a pair that talks, every message costs a futex call); spinning until work
-// comes (burns a core); stealing at once (Boost.Fiber's work stealing is 5 to 20 times slower with two threads than
-// with one, because every wake crosses cores); a list of sleepers without rechecking after the fence (loses wake-ups).
+// Rejected: waking on every push (Go does; with a pair that talks, every message costs a futex call); spinning until
+// work comes (burns a core); stealing at once (Boost.Fiber's work stealing is 5 to 20 times slower with two threads
+// than with one, because every wake crosses cores); a list of sleepers without rechecking after the fence (loses
+// wake-ups).
 
 namespace coir::detail {
 
 namespace {
 
-constexpr std::int64_t search_for = 50'000;         // ns; about what being woken costs
-constexpr std::int64_t steal_fresh_after = 5'000;   // a few fresh fibers: when the oldest has waited so long
-constexpr std::uint32_t steal_fresh_at = 4;         // so many at once are worth stealing right away
+constexpr std::int64_t search_for = 50'000;        // ns; about what being woken costs
+constexpr std::int64_t steal_fresh_after = 5'000;  // a few fresh fibers: when the oldest has waited so long
+constexpr std::uint32_t steal_fresh_at = 4;        // so many at once are worth stealing right away
 constexpr std::int64_t steal_ready_after = 20'000;
 constexpr std::int64_t steal_next_after = 30'000;
 constexpr std::int64_t busy_timer_slack = 500'000;  // a busy processor fires its own timers, unless it computes so long
@@ -120,7 +122,7 @@ void scheduler::run_due_timers(worker& w) noexcept {
   processor& mine = *w.held;
   const deadline of_idle = idle_deadline_.load(std::memory_order_relaxed);
   if (mine.timers.earliest() == no_deadline && of_idle == no_deadline) return;
-  const deadline time = monotonic_now();
+  const deadline time = clock_.now();
   while (mine.timers.earliest() <= time) {
     w.enter();
     const due_timer due = mine.timers.pop_due(time);
@@ -155,7 +157,7 @@ runnable* scheduler::search(worker& w) noexcept {
     w.searching = true;
   }
   w.samples.assign(count, {});
-  const std::int64_t begin = monotonic_now();
+  const std::int64_t begin = clock_.now();
   std::int64_t time = begin;
   while (time - begin < search_for && !stopping_.load(std::memory_order_relaxed)) {
     const auto first = static_cast<std::uint32_t>(random_bits() % count);
@@ -176,13 +178,13 @@ runnable* scheduler::search(worker& w) noexcept {
     w.leave();
     if (idle_.load(std::memory_order_relaxed) + 1 >= count) break;  // nobody runs whom one could steal from
     pause_briefly();
-    time = monotonic_now();
+    time = clock_.now();
   }
   return nullptr;
 }
 
 runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
-  const std::int64_t time = monotonic_now();
+  const std::int64_t time = clock_.now();
   victim_sample& seen = w.samples[victim.index()];
   const auto still = [time](std::uint32_t& last, std::uint32_t current, std::int64_t& since, std::int64_t long_enough) {
     if (since == 0 || last != current) {
@@ -198,8 +200,9 @@ runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
       still(seen.fresh_head, victim.fresh.head(), seen.fresh_since, steal_fresh_after) && fresh != 0;
   const bool ready_waits =
       still(seen.ready_head, victim.ready.head(), seen.ready_since, steal_ready_after) && ready != 0;
-  const bool next_waits = still(seen.tick, victim.tick.load(std::memory_order_relaxed), seen.tick_since, steal_next_after) &&
-                          victim.has_next.load(std::memory_order_relaxed);
+  const bool next_waits =
+      still(seen.tick, victim.tick.load(std::memory_order_relaxed), seen.tick_since, steal_next_after) &&
+      victim.has_next.load(std::memory_order_relaxed);
   const bool overdue = victim.overdue.load(std::memory_order_relaxed);
   const bool take_fresh = fresh >= steal_fresh_at || fresh_waits || overdue;
   if (!take_fresh && !ready_waits && !next_waits) return nullptr;
@@ -244,8 +247,8 @@ void scheduler::stop_searching(bool found, bool woken) noexcept {
     return;
   }
   if (!last || idle_.load(std::memory_order_relaxed) == 0) return;
-  // Pairs with the fence in inject(): who saw searching_ != 0 and woke nobody has its push seen here. (A push behind a light
-  // fence may be missed; its pusher has told the monitor.)
+  // Pairs with the fence in inject(): who saw searching_ != 0 and woke nobody has its push seen here. (A push behind a
+  // light fence may be missed; its pusher has told the monitor.)
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (work_visible()) wake_one();
 }
@@ -258,8 +261,8 @@ void scheduler::stop_searching_found(worker& w) noexcept {
   w.enter();
 }
 
-/// Work that a searcher could take. The ready queues of busy processors do not count: their workers are awake, and it is
-/// the monitor that decides when such a queue waits too long.
+/// Work that a searcher could take. The ready queues of busy processors do not count: their workers are awake, and it
+/// is the monitor that decides when such a queue waits too long.
 bool scheduler::work_visible() noexcept {
   if (!nothing_shared()) return true;
   for (const auto& p : processors_)
@@ -309,7 +312,8 @@ bool scheduler::sleep_until_assigned(worker& w) noexcept {
       for (const auto& p : processors_) {
         const deadline d = p->timers.earliest();
         if (d == no_deadline) continue;
-        earliest = std::min(earliest, p->owner() == nullptr ? d : std::min(d, no_deadline - 1 - busy_timer_slack) + busy_timer_slack);
+        earliest = std::min(
+            earliest, p->owner() == nullptr ? d : std::min(d, no_deadline - 1 - busy_timer_slack) + busy_timer_slack);
       }
       if (earliest < keeper_deadline_) {
         keeper_ = &w;
@@ -333,13 +337,13 @@ bool scheduler::sleep_until_assigned(worker& w) noexcept {
     const bool assigned = w.held != nullptr;
     idle_lock_.unlock();
     if (assigned) return !stopping_.load(std::memory_order_acquire);
-    if (until != no_deadline && monotonic_now() >= until && take_idle_processor(w)) return true;
+    if (until != no_deadline && clock_.now() >= until && take_idle_processor(w)) return true;
   }
 }
 
 // For a sleeper that has seen work, or a deadline, itself: takes an idle processor and leaves the sleepers. It is a
-// searcher from then on, as if it had been woken, so that it wakes the next if there is more: who pushed that may have been
-// turned away while this worker was searching. True if it has a processor now.
+// searcher from then on, as if it had been woken, so that it wakes the next if there is more: who pushed that may have
+// been turned away while this worker was searching. True if it has a processor now.
 bool scheduler::take_idle_processor(worker& w) noexcept {
   idle_lock_.lock();
   if (w.held == nullptr && !idle_processors_.empty()) {
@@ -396,7 +400,8 @@ void scheduler::wake_one() noexcept {
       w = sleepers_.back();
       sleepers_.pop_back();
     } else {
-      const auto unstarted = std::find_if(workers_.begin(), workers_.end(), [](const auto& each) { return !each->started; });
+      const auto unstarted =
+          std::find_if(workers_.begin(), workers_.end(), [](const auto& each) { return !each->started; });
       if (unstarted != workers_.end()) {
         w = unstarted->get();
         w->started = true;

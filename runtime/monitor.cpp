@@ -1,11 +1,11 @@
-// The monitor: a thread that looks, now and then, whether work waits on a busy processor while others are idle, and wakes
-// a worker for it. It is what makes the thrifty wake rules of idle.cpp safe: a fiber in `next`, or a few in a queue, whose
-// processor's running fiber computes on and on, are found within largest_delay.
+// The monitor: a thread that looks, now and then, whether work waits on a busy processor while others are idle, and
+// wakes a worker for it. It is what makes the thrifty wake rules of idle.cpp safe: a fiber in `next`, or a few in a
+// queue, whose processor's running fiber computes on and on, are found within largest_delay.
 //
 // It also finds timers that are overdue because who slept until their deadline was woken for something else.
 //
-// It polls while some processors are busy and some idle; at long intervals while all are busy (nobody could be woken); and
-// sleeps on monitor_word_ while all are idle. It is woken by whoever
+// It polls while some processors are busy and some idle; at long intervals while all are busy (nobody could be woken);
+// and sleeps on monitor_word_ while all are idle. It is woken by whoever
 //   - leaves work on a processor, or arms a timer there, without waking a worker, while another processor is idle;
 //   - goes idle while another processor is busy;
 //   - takes the sleeper that had the timeout for the next timer;
@@ -37,7 +37,8 @@ void scheduler::monitor() noexcept {
     if (idle == count && ++idle_polls >= idle_polls_before_sleep) {
       std::uint32_t polling = 0;
       monitor_word_.compare_exchange_strong(polling, 1, std::memory_order_seq_cst);
-      heavy_fence();  // pairs with the light one before the look at monitor_word_ in wake_monitor(): a push, then the word
+      heavy_fence();  // pairs with the light one before the look at monitor_word_ in wake_monitor(): a push, then the
+                      // word
       if (idle_.load(std::memory_order_relaxed) == count) futex_wait(monitor_word_, 1);
       std::uint32_t asleep = 1;
       monitor_word_.compare_exchange_strong(asleep, 0, std::memory_order_seq_cst);
@@ -46,7 +47,7 @@ void scheduler::monitor() noexcept {
       continue;
     }
     if (idle != count) idle_polls = 0;
-    futex_wait(monitor_word_, 0, monotonic_now() + (idle == 0 ? all_busy_delay : delay));
+    futex_wait(monitor_word_, 0, clock_.now() + (idle == 0 ? all_busy_delay : delay));
     if (idle_.load(std::memory_order_relaxed) != 0 && find_stale(last)) {
       delay = smallest_delay;
       wake_one();
@@ -59,7 +60,7 @@ void scheduler::monitor() noexcept {
 /// Whether something has waited since the last look; takes the next sample.
 bool scheduler::find_stale(std::vector<victim_sample>& last) noexcept {
   bool stale = !nothing_shared();
-  const deadline time = monotonic_now();
+  const deadline time = clock_.now();
   for (const auto& each : processors_) {
     processor& p = *each;
     victim_sample& seen = last[p.index()];

@@ -14,8 +14,8 @@ namespace coir::detail {
 
 namespace {
 
-/// A plain thread's waiter. `signal` is the waker's last touch: after it the thread may end, and futex_wake() on an address
-/// that is gone is harmless.
+/// A plain thread's waiter. `signal` is the waker's last touch: after it the thread may end, and futex_wake() on an
+/// address that is gone is harmless.
 struct thread_waiter {
   waiter wait{waiter::kind::thread};
   std::atomic<std::uint32_t> signal{0};
@@ -74,7 +74,10 @@ wake park_fiber(fiber& f, spin_lock* lock, void (*release)(void*) noexcept, void
 
 }  // namespace
 
-deadline now() noexcept { return monotonic_now(); }
+deadline now() noexcept {
+  const worker* w = current_worker();
+  return w != nullptr ? w->home->clock().now() : monotonic_now();
+}
 
 waiter& this_waiter() noexcept {
   fiber* f = current_fiber();
@@ -142,15 +145,19 @@ void park_forever(wait_reason why) {
   for (;;) {
     waiter& self = this_waiter();
     if (!begin_wait(self)) throw_cancelled();
-    if (park(self, [](void*) noexcept {}, nullptr, why) == wake::cancelled) throw_cancelled();
+    if (park(
+            self, [](void*) noexcept {}, nullptr, why) == wake::cancelled)
+      throw_cancelled();
   }
 }
 
 void sleep_until_deadline(deadline until) {
-  if (until <= monotonic_now()) return;
+  if (until <= now()) return;
   waiter& self = this_waiter();
   if (!begin_wait(self)) throw_cancelled();
-  if (park(self, [](void*) noexcept {}, nullptr, {"sleep"}, until) == wake::cancelled) throw_cancelled();
+  if (park(
+          self, [](void*) noexcept {}, nullptr, {"sleep"}, until) == wake::cancelled)
+    throw_cancelled();
 }
 
 std::uint64_t random_bits() noexcept {
@@ -172,8 +179,7 @@ std::optional<std::stop_source> cancel_fiber(fiber& f) noexcept {
   const std::uint64_t state = word & waiter::state_mask;
   // The depth is read after the word: if the word is of a wait inside an uncancellable section, the depth says so.
   if ((state == waiter::parking || state == waiter::waiting) &&
-      f.uncancellable_depth.load(std::memory_order_relaxed) == 0 &&
-      f.wait.claim_from_outside(word, waiter::cancelled))
+      f.uncancellable_depth.load(std::memory_order_relaxed) == 0 && f.wait.claim_from_outside(word, waiter::cancelled))
     unpark(f.wait);
   return f.stop.copy();
 }

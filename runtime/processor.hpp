@@ -42,13 +42,13 @@ class alignas(64) processor {
   worker* owner() const noexcept { return owner_.load(std::memory_order_relaxed); }
 
   // --- hot: what a switch touches
-  runnable* next = nullptr;     // just made runnable: runs next, on the time slice of who made it so
-  std::uint32_t next_left = 0;  // how many more may go through `next` before a queue must be looked at
+  runnable* next = nullptr;            // just made runnable: runs next, on the time slice of who made it so
+  std::uint32_t next_left = 0;         // how many more may go through `next` before a queue must be looked at
   std::atomic<std::uint32_t> tick{0};  // (any) counts picks: unchanged for a while means that one fiber computes
   std::atomic<bool> has_next{false};   // (any) a hint of next != nullptr, kept by the push that leaves it behind
-  std::uint64_t started = 0;  // fibers that were spawned from here
-  std::uint64_t ended = 0;    // fibers that ended here; the sums over all processors give the live ones
-  fiber* stacks = nullptr;    // free stacks, the warmest first, linked by runnable::next
+  std::uint64_t started = 0;           // fibers that were spawned from here
+  std::uint64_t ended = 0;             // fibers that ended here; the sums over all processors give the live ones
+  fiber* stacks = nullptr;             // free stacks, the warmest first, linked by runnable::next
   std::size_t stack_count = 0;
   std::int64_t last_oldest = 0;  // when the oldest fresh fiber last had its turn
   random_source random;

@@ -1,13 +1,13 @@
 // What is decided when nothing runs: drained, or deadlocked.
 //
-// A runtime is quiescent when all its processors are idle and the injection queue is empty; then its counts are exact. It
-// is drained if no fiber is left. It is stuck if fibers are left and no timer is pending. Stuck is deadlocked only if nobody
-// else could wake a fiber: every runtime of the process is quiescent without timers, and every thread is a runtime's own or
-// blocked in run() or wait() for something that has not come (threads.hpp).
+// A runtime is quiescent when all its processors are idle and the injection queue is empty; then its counts are exact.
+// It is drained if no fiber is left. It is stuck if fibers are left and no timer is pending. Stuck is deadlocked only
+// if nobody else could wake a fiber: every runtime of the process is quiescent without timers, and every thread is a
+// runtime's own or blocked in run() or wait() for something that has not come (threads.hpp).
 //
-// All that is decided by the plain threads that wait (wait_until), not by workers: if no thread waits, the process has a
-// thread that is doing something else, and there is no deadlock. The last worker to go idle wakes them. While stuck is not
-// certain, a waiting thread looks again after a while, since a thread that ends tells nobody.
+// All that is decided by the plain threads that wait (wait_until), not by workers: if no thread waits, the process has
+// a thread that is doing something else, and there is no deadlock. The last worker to go idle wakes them. While stuck
+// is not certain, a waiting thread looks again after a while, since a thread that ends tells nobody.
 #include <algorithm>
 #include <sstream>
 
@@ -111,7 +111,7 @@ void scheduler::wait_until(const std::function<bool()>& done) {
     }
     // Somebody outside may still act. If so the wait goes on until the workers have slept, woken and slept again.
     watching_.fetch_add(1, std::memory_order_seq_cst);
-    futex_wait(event_, event, monotonic_now() + recheck);
+    futex_wait(event_, event, clock_.now() + recheck);
     watching_.fetch_sub(1, std::memory_order_seq_cst);
     recheck = std::min(recheck * 2, last_recheck);
   }
@@ -153,7 +153,8 @@ bool scheduler::unwind_deadlock() {
       if (f->uncancellable_depth.load(std::memory_order_relaxed) == 0) asleep.emplace_back(f, f->wait.word());
     }
     // If all block where they must not be disturbed, nothing can ever end them.
-    if (asleep.empty()) fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
+    if (asleep.empty())
+      fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
     {
       const std::lock_guard locked(deadlock_lock_);
       if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + blocked;

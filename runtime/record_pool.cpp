@@ -2,8 +2,8 @@
 // class, exchanged with shared depots. A block may be freed by another thread than allocated it.
 // Under AddressSanitizer and ThreadSanitizer every block goes to the heap, whose use they understand.
 //
-// Thread safety: a cache is touched by its own thread alone. Fibers migrate, so a cache is looked up anew for each call,
-// by a function that is never inlined (docs/thread-local-storage.md).
+// Thread safety: a cache is touched by its own thread alone. Fibers migrate, so a cache is looked up anew for each
+// call, by a function that is never inlined (docs/thread-local-storage.md).
 #include <algorithm>
 #include <array>
 #include <new>
@@ -101,11 +101,12 @@ class depot {
     return true;
   }
 
-  // A new chunk: its first magazine is the caller's, the others go to the depot. Chunks are kept for the process's life.
+  // A new chunk: its first magazine is the caller's, the others go to the depot. Chunks are kept for the process's
+  // life.
   magazine* carve(std::size_t block_bytes, magazine*& empty) {
     magazine* mine = empty != nullptr ? empty : new magazine;
     empty = mine;  // should what follows throw
-    char* chunk = static_cast<char*>(::operator new(chunk_bytes, std::align_val_t{64}));
+    char* chunk = static_cast<char*>(::operator new (chunk_bytes, std::align_val_t{64}));
     const auto load = [&](magazine& m, std::size_t first) {
       // Handed out from the back: in the order of their addresses.
       for (std::size_t i = 0; i < batch; ++i) m.blocks[batch - 1 - i] = chunk + (first + i) * block_bytes;
@@ -143,7 +144,8 @@ std::array<depot, class_count>& depots() {
   return *all;
 }
 
-/// `current` is taken from and put to; `spare` is full or empty, so that taking and putting in turn does not go to the depot.
+/// `current` is taken from and put to; `spare` is full or empty, so that taking and putting in turn does not go to the
+/// depot.
 struct free_list {
   magazine* current = nullptr;
   std::size_t count = 0;
@@ -213,7 +215,7 @@ struct cache_owner {
 
 void* allocate_record(std::size_t size, std::size_t alignment) {
   if (!pooled || size > largest || alignment > smallest) [[unlikely]]
-    return ::operator new(size, std::align_val_t{alignment});
+    return ::operator new (size, std::align_val_t{alignment});
   const std::size_t c = class_of(size);
   thread_cache& t = this_cache();
   free_list& l = t.lists[c];
@@ -226,7 +228,7 @@ void* allocate_record(std::size_t size, std::size_t alignment) {
 
 void free_record(void* p, std::size_t size, std::size_t alignment) noexcept {
   if (!pooled || size > largest || alignment > smallest) [[unlikely]] {
-    ::operator delete(p, std::align_val_t{alignment});
+    ::operator delete (p, std::align_val_t{alignment});
     return;
   }
   const std::size_t c = class_of(size);

@@ -78,8 +78,7 @@ scheduler& current_scheduler(const char* what) {
 
 void start(scheduler& where, start_record* record) noexcept { where.start(record); }
 
-scheduler::scheduler(runtime& owner, const options& o, unsigned processors)
-    : owner_(owner), options_(o), pool_(o.stack_size) {
+scheduler::scheduler(runtime& owner, const options& o, unsigned processors) : owner_(owner), pool_(o.stack_size) {
   register_asymmetric_fence();
   for (unsigned i = 0; i < processors; ++i) {
     processors_.push_back(std::make_unique<processor>(i));
@@ -102,8 +101,8 @@ scheduler::scheduler(runtime& owner, const options& o, unsigned processors)
   }
 }
 
-// Nothing is left to run. In this order: who may still start a worker's thread (a foreign thread that pushed the last fiber;
-// the monitor), then the workers.
+// Nothing is left to run. In this order: who may still start a worker's thread (a foreign thread that pushed the last
+// fiber; the monitor), then the workers.
 void scheduler::stop_threads() noexcept {
   for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();
   if (monitor_thread_.joinable()) {

@@ -2,8 +2,8 @@
 //
 // ThreadSanitizer: each stack is one TSan fiber, switched to without synchronization, so that a switch does not hide
 // the races of those who happen to run after each other on one thread; the edges that the program may rely on (start,
-// wake-up, reuse of a stack) are given explicitly. The runtime's own sources are not instrumented in such a build: their
-// ordering comes from protocols (the processor bracket, membarrier) that TSan cannot see.
+// wake-up, reuse of a stack) are given explicitly. The runtime's own sources are not instrumented in such a build:
+// their ordering comes from protocols (the processor bracket, membarrier) that TSan cannot see.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ inline void tsan_release(void*) {}
 inline void tsan_acquire(void*) {}
 #endif
 
-/// For sections of the runtime that use the heap, or copy with a function that TSan watches, under a lock or a protocol that
-/// it does not see.
+/// For sections of the runtime that use the heap, or copy with a function that TSan watches, under a lock or a protocol
+/// that it does not see.
 class tsan_section {
  public:
   explicit tsan_section(void* p) : p_(p) { tsan_acquire(p_); }

@@ -9,15 +9,16 @@
 #include "report.hpp"
 
 // Picking. A processor looks, in this order, at
-//   next    the fiber that the running one has just made ready: it finds its data warm, and a pair that talks stays on one
+//   next    the fiber that the running one has just made ready: it finds its data warm, and a pair that talks stays on
+//   one
 //           processor. It inherits the time slice: after next_budget picks in a row a ready fiber goes to the queue.
 //   ready   oldest first
 //   fresh   newest first: depth first, so that a tree of fibers needs stacks for a path and not for a level
 //   the injection queue (from foreign threads), then what has spilled over from full rings, ready before fresh.
 // A fiber that yields lets the fresh ones go before the ready queue, that it has just joined itself.
 // So that nothing starves, every 64th pick takes an injected one first and every 64th the newest fresh one, every 128th
-// exchanges a batch of spilled ready ones, and every millisecond the oldest fresh one of all has its turn. Timers are looked at every 16th pick if there are any, and
-// whenever the queues run dry.
+// exchanges a batch of spilled ready ones, and every millisecond the oldest fresh one of all has its turn. Timers are
+// looked at every 16th pick if there are any, and whenever the queues run dry.
 //
 // Switching. switch_to() leaves work for the other side of the switch (worker::what_after) since a context can only be
 // published once it has been left. The bracket (worker.hpp) is open all the while.
@@ -105,14 +106,14 @@ runnable* scheduler::pick_injected(processor& p) noexcept {
 bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
   if (w.current == nullptr) return false;  // on the native stack they have just been fired
   const deadline earliest = std::min(p.timers.earliest(), idle_deadline_.load(std::memory_order_relaxed));
-  return earliest != no_deadline && earliest <= monotonic_now();
+  return earliest != no_deadline && earliest <= clock_.now();
 }
 
 // Fairness, every 16th pick.
 runnable* scheduler::pick_rare(processor& p, std::uint32_t tick) noexcept {
   if (tick % ready_every == 0) fetch_ready(p);
   if (!p.fresh.empty() || !spilled_fresh_.empty()) {
-    const deadline time = monotonic_now();
+    const deadline time = clock_.now();
     if (time - p.last_oldest >= oldest_every) {
       p.last_oldest = time;
       if (runnable* r = spilled_fresh_.pop_one()) return r;
@@ -248,7 +249,8 @@ fiber* scheduler::stack_for(worker&, processor& p, runnable* fresh) noexcept {
       try {
         f = new_stack();
       } catch (const std::exception& e) {
-        fatal("no stack for a fiber spawned at ", static_cast<start_record*>(fresh)->file, ':', fresh->line, ": ", e.what());
+        fatal("no stack for a fiber spawned at ", static_cast<start_record*>(fresh)->file, ':', fresh->line, ": ",
+              e.what());
       }
       f->record = static_cast<start_record*>(fresh);
       return f;

@@ -19,6 +19,7 @@
 
 #include <coir/runtime.hpp>
 
+#include "clock.hpp"
 #include "fiber.hpp"
 #include "injection_queue.hpp"
 #include "processor.hpp"
@@ -36,6 +37,7 @@ class scheduler {
   scheduler& operator=(const scheduler&) = delete;
 
   runtime& owner() noexcept { return owner_; }
+  const runtime_clock& clock() const noexcept { return clock_; }
   unsigned processor_count() const noexcept { return static_cast<unsigned>(processors_.size()); }
 
   // ---- from fibers and foreign threads
@@ -46,8 +48,8 @@ class scheduler {
   // ---- from a running fiber
   void yield(fiber& f, worker& w) noexcept;
 
-  /// Switches away until the fiber is made ready again. The worker's after-work has been filled in; bracket open at entry,
-  /// open on return (of the worker that then runs the fiber).
+  /// Switches away until the fiber is made ready again. The worker's after-work has been filled in; bracket open at
+  /// entry, open on return (of the worker that then runs the fiber).
   void switch_away(fiber& f, worker& w, processor& p) noexcept;
 
   /// Timers of the calling fiber's wait.
@@ -68,7 +70,6 @@ class scheduler {
   std::optional<std::uint64_t> quiescent_epoch() noexcept;
 
  private:
-
   // scheduler.cpp
   template <bool Yielding>
   runnable* pick_next(worker& w, processor& p) noexcept;
@@ -131,7 +132,7 @@ class scheduler {
   std::string list_blocked();
 
   runtime& owner_;
-  const options options_;
+  runtime_clock clock_;
   stack_pool pool_;
   std::vector<std::unique_ptr<processor>> processors_;
   std::vector<std::unique_ptr<worker>> workers_;  // one for each processor; threads start on demand
@@ -152,9 +153,9 @@ class scheduler {
   alignas(64) spin_lock idle_lock_;  // lock order: before processor::lock_ and the injection queue's
   std::vector<processor*> idle_processors_;
   std::vector<worker*> sleepers_;
-  worker* keeper_ = nullptr;          // the sleeper that has a timeout
+  worker* keeper_ = nullptr;  // the sleeper that has a timeout
   deadline keeper_deadline_ = no_deadline;
-  std::uint64_t busy_epoch_ = 0;      // counts processors leaving the idle list; for quiescence.cpp
+  std::uint64_t busy_epoch_ = 0;  // counts processors leaving the idle list; for quiescence.cpp
 
   // --- plain threads in run() or wait() (quiescence.cpp)
   std::atomic<std::uint32_t> event_{0};

@@ -1,5 +1,6 @@
 // What did not fit into a processor's ring, in batches. First in, first out. Handing over a batch is a pointer
-// or two under the lock, and touches none of the fibers, which are in another core's cache, or in none, most of the time.
+// or two under the lock, and touches none of the fibers, which are in another core's cache, or in none, most of the
+// time.
 #pragma once
 
 #include <atomic>

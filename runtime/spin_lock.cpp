@@ -1,7 +1,7 @@
 #include <coir/spin_lock.hpp>
 
-#include <ctime>
 #include <sched.h>
+#include <ctime>
 
 namespace coir::detail {
 

@@ -115,7 +115,8 @@ void stack_pool::grow() {
   const std::size_t bytes = count * stack_size_;
   if (slabs_.size() == slabs_.capacity()) slabs_.reserve(2 * slabs_.size() + 1);
   if (made_ + count > fibers_.capacity()) fibers_.reserve(2 * (made_ + count));
-  void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  void* p =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (p == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "coir: cannot reserve fiber stacks");
   char* base = static_cast<char*>(p);
   ::madvise(base, bytes, MADV_NOHUGEPAGE);  // a huge page would commit eight stacks at the first touch of one

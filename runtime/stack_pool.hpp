@@ -1,11 +1,11 @@
 // Stacks: address space reserved in slabs, memory committed by first touch, each with a guard page below.
 //
-// Guards: MADV_GUARD_INSTALL where the kernel has it (6.13), a whole slab in one call; it costs no mapping. Else mprotect,
-// which costs two mappings a stack: then only as many stacks are guarded as half of vm.max_map_count allows.
-// Stack tops are coloured: they start at different offsets in their page, since equally aligned ones would compete for the
-// same few cache sets. For the same reason a stack is an odd number of pages: with a power of two all first pages would
-// share a few sets of the TLB.
-// A runtime's pool is the shared store behind the processors' caches (processor.hpp); lock_ guards everything.
+// Guards: MADV_GUARD_INSTALL where the kernel has it (6.13), a whole slab in one call; it costs no mapping. Else
+// mprotect, which costs two mappings a stack: then only as many stacks are guarded as half of vm.max_map_count allows.
+// Stack tops are coloured: they start at different offsets in their page, since equally aligned ones would compete for
+// the same few cache sets. For the same reason a stack is an odd number of pages: with a power of two all first pages
+// would share a few sets of the TLB. A runtime's pool is the shared store behind the processors' caches
+// (processor.hpp); lock_ guards everything.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// Picking the next fiber and switching to it: the hot path of every park, yield and end of a fiber, inlined into each of
-// them. A context switch spoils the CPU's return predictions, so each return between here and the user's code costs a
-// mispredicted branch: the fewer calls the better.
+// Picking the next fiber and switching to it: the hot path of every park, yield and end of a fiber, inlined into each
+// of them. A context switch spoils the CPU's return predictions, so each return between here and the user's code costs
+// a mispredicted branch: the fewer calls the better.
 #pragma once
 
 #include <algorithm>
@@ -138,8 +138,9 @@ template <bool Yielding>
     w.leave();
     return;  // nobody else
   }
-  // Pushed before the switch, but after the pick, which may move fibers from the ring to a shared queue. In the ring nobody
-  // else can take it while the bracket is open, and that stays open until who is switched to has saved its context.
+  // Pushed before the switch, but after the pick, which may move fibers from the ring to a shared queue. In the ring
+  // nobody else can take it while the bracket is open, and that stays open until who is switched to has saved its
+  // context.
   f.state.store(run_state::queued, std::memory_order_relaxed);
   push_ready(p, &f);
   switch_away_to(r, f, w, p);

@@ -123,7 +123,9 @@ bool task_state::detach() noexcept {
   return finished;
 }
 
-void throw_empty_task() { throw std::logic_error("coir: operation on an empty task (default, moved from, detached, or got)"); }
+void throw_empty_task() {
+  throw std::logic_error("coir: operation on an empty task (default, moved from, detached, or got)");
+}
 
 void end_detached(task_state& state) noexcept {
   try {
@@ -132,8 +134,9 @@ void end_detached(task_state& state) noexcept {
     return;  // a normal, silent end
   } catch (...) {
   }
-  std::fprintf(stderr, "coir: an exception left a fiber: %s\ncoir: in fiber %llu, spawned at %s:%u, detached after it\n",
-               describe(state.error).c_str(), static_cast<unsigned long long>(state.id().number()), state.file, state.line);
+  std::fprintf(
+      stderr, "coir: an exception left a fiber: %s\ncoir: in fiber %llu, spawned at %s:%u, detached after it\n",
+      describe(state.error).c_str(), static_cast<unsigned long long>(state.id().number()), state.file, state.line);
   std::fflush(stderr);
   std::terminate();
 }

@@ -1,5 +1,5 @@
-// Which threads of the process are the runtimes' own, and which runtimes there are: what deadlock detection must know to be
-// certain. A thread is counted only while it surely exists, so the count is never too high.
+// Which threads of the process are the runtimes' own, and which runtimes there are: what deadlock detection must know
+// to be certain. A thread is counted only while it surely exists, so the count is never too high.
 #pragma once
 
 #include <functional>

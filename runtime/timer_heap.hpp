@@ -52,9 +52,7 @@ class timer_heap {
   deadline earliest() const noexcept { return earliest_.load(std::memory_order_relaxed); }
 
   /// Live timers. Holder only.
-  std::size_t live() const noexcept {
-    return entries_.size() - dead_.load(std::memory_order_relaxed);
-  }
+  std::size_t live() const noexcept { return entries_.size() - dead_.load(std::memory_order_relaxed); }
 
   void push(timer_node& n);
 

@@ -28,9 +28,12 @@ struct waiter_access {
   static wake outcome(const waiter& w) noexcept {
     // acquire: pairs with the claimer's exchange
     switch (w.word_.load(std::memory_order_acquire) & waiter::state_mask) {
-      case waiter::timed_out: return wake::timed_out;
-      case waiter::cancelled: return wake::cancelled;
-      default: return wake::fired;
+      case waiter::timed_out:
+        return wake::timed_out;
+      case waiter::cancelled:
+        return wake::cancelled;
+      default:
+        return wake::fired;
     }
   }
 

@@ -6,8 +6,8 @@ namespace coir::detail {
 
 namespace {
 
-// How long a holder-to-be waits: for an answer from a worker that enters the runtime all the time; and, after the fence,
-// for a worker inside to leave (its sections are short, but the operating system may have descheduled it there).
+// How long a holder-to-be waits: for an answer from a worker that enters the runtime all the time; and, after the
+// fence, for a worker inside to leave (its sections are short, but the operating system may have descheduled it there).
 constexpr unsigned answer_spins = 300;
 constexpr unsigned leave_spins = 2000;
 

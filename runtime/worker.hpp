@@ -6,15 +6,16 @@
 //
 //   worker, enter:   in_runtime = 1;  light fence;  if (interrupt) step aside, try again
 //   worker, leave:   in_runtime = 0 (release)
-//   other, lock:     interrupt = ticket;  wait a moment for stepped_aside == ticket;  else heavy fence and wait a moment
+//   other, lock:     interrupt = ticket;  wait a moment for stepped_aside == ticket;  else heavy fence and wait a
+//   moment
 //                    for in_runtime == 0;  else give up
 //   other, unlock:   interrupt = 0 (release)
 //
-// Invariant: never both inside. If the worker's store of in_runtime comes late for the other's load, then, because of the
-// fences, the other's ticket comes in time for the worker's load of interrupt. stepped_aside names the ticket that it
-// answers, so that an old answer is never taken for a new one.
-// A bracket stays open across a switch of fibers: whoever is switched to closes it. That is also what keeps thieves from
-// taking a fiber whose context is not saved yet (it is pushed before the switch when it yields).
+// Invariant: never both inside. If the worker's store of in_runtime comes late for the other's load, then, because of
+// the fences, the other's ticket comes in time for the worker's load of interrupt. stepped_aside names the ticket that
+// it answers, so that an old answer is never taken for a new one. A bracket stays open across a switch of fibers:
+// whoever is switched to closes it. That is also what keeps thieves from taking a fiber whose context is not saved yet
+// (it is pushed before the switch when it yields).
 #pragma once
 
 #include <atomic>
@@ -65,14 +66,14 @@ class alignas(64) worker {
   enum class after : std::uint8_t { nothing, parked, retired };
 
   // --- of this thread alone
-  processor* held = nullptr;  // assigned by the waker while this worker sleeps
-  fiber* current = nullptr;   // null on the native stack
+  processor* held = nullptr;   // assigned by the waker while this worker sleeps
+  fiber* current = nullptr;    // null on the native stack
   context* save_to = nullptr;  // where the context that was switched away from belongs
   after what_after = after::nothing;
-  fiber* left = nullptr;                     // who was switched away from
+  fiber* left = nullptr;                      // who was switched away from
   void (*release)(void*) noexcept = nullptr;  // parked: unlocks what the sleeper held...
   void* release_arg = nullptr;
-  spin_lock* release_lock = nullptr;  // ...or this, which is the usual case
+  spin_lock* release_lock = nullptr;      // ...or this, which is the usual case
   exception_state* exceptions = nullptr;  // the thread's
   exception_state native_exceptions;
   context native = nullptr;
@@ -80,7 +81,7 @@ class alignas(64) worker {
   std::uint64_t next_id = 0;  // fiber ids come in blocks
   std::uint64_t last_id = 0;
   bool searching = false;
-  bool woken = false;  // by a push, and has not found work yet
+  bool woken = false;                  // by a push, and has not found work yet
   std::vector<victim_sample> samples;  // one a processor, for stealing
   [[no_unique_address]] tsan_fiber tsan{};
   [[no_unique_address]] asan_stack asan;
@@ -95,9 +96,9 @@ class alignas(64) worker {
 
   void step_aside() noexcept;
 
-  alignas(64) std::atomic<std::uint32_t> in_runtime_{0};   // written by this worker
-  std::atomic<std::uint32_t> stepped_aside_{0};            // written by this worker
-  std::atomic<std::uint32_t> interrupt_{0};                // written by the holder of the processor's lock_
+  alignas(64) std::atomic<std::uint32_t> in_runtime_{0};  // written by this worker
+  std::atomic<std::uint32_t> stepped_aside_{0};           // written by this worker
+  std::atomic<std::uint32_t> interrupt_{0};               // written by the holder of the processor's lock_
 };
 
 // initial-exec: one load from the thread pointer, even in a shared library.
@@ -109,8 +110,8 @@ extern constinit thread_local worker* worker_of_this_thread __attribute__((tls_m
   return worker_of_this_thread;
 }
 
-/// The calling thread's worker, null for a foreign thread. Never inlined: a fiber that calls it again after a switch must
-/// not get the answer of the thread it was on before.
+/// The calling thread's worker, null for a foreign thread. Never inlined: a fiber that calls it again after a switch
+/// must not get the answer of the thread it was on before.
 worker* current_worker() noexcept;
 void set_current_worker(worker* w) noexcept;
 

@@ -214,7 +214,8 @@ wake park(waiter& self, spin_lock& lock, wait_reason why, deadline until = no_de
 
 /// The same for several locks: `release(arg)` unlocks them. As soon as one is unlocked the sleeper may run on another
 /// thread; so whatever `release` still reads must be kept alive by a lock that it still holds.
-wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason why, deadline until = no_deadline) noexcept;
+wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason why,
+          deadline until = no_deadline) noexcept;
 
 /// The claim winner's last step: makes the sleeper runnable. Call it after the lock is released.
 void unpark(waiter& who) noexcept;

@@ -46,7 +46,8 @@ struct options {
   /// is used as far as it was touched.
   std::size_t stack_size = 256 * 1024;
 
-  /// How long a fiber may compute, or block its thread, while others wait for its processor.
+  /// How long a fiber may compute, or block its thread, while others wait for its processor. Positive. Not in effect
+  /// yet: a fiber keeps its processor until it blocks, yields or ends (the others' work is stolen by idle processors).
   std::chrono::nanoseconds time_slice = std::chrono::milliseconds(10);
 
   /// Concerns the free function run() alone.
@@ -81,7 +82,8 @@ void wait_quietly(runtime& rt) noexcept;
 /// Thread safety: every member may be called from any thread; the destructor from any thread but its own fibers.
 class runtime {
  public:
-  /// Throws std::invalid_argument (options out of range, a malformed COIR_PROCS), std::system_error (no thread, no memory).
+  /// Throws std::invalid_argument (options out of range, a malformed COIR_PROCS), std::system_error (no thread, no
+  /// memory).
   explicit runtime(options o = {});
 
   /// Waits as wait() does; a deadlock is then written to stderr, since a destructor cannot throw.
@@ -157,11 +159,12 @@ template <class F>
   return spawn_in(detail::current_scheduler("coir::spawn"), std::forward<F>(f), at);
 }
 
-/// Runs main_function as the first fiber of a new runtime, and blocks the calling thread until it and, as the options say,
-/// the others have ended. Returns its result or rethrows its exception (then the others are cancelled first).
+/// Runs main_function as the first fiber of a new runtime, and blocks the calling thread until it and, as the options
+/// say, the others have ended. Returns its result or rethrows its exception (then the others are cancelled first).
 /// Throws `deadlock`, std::logic_error (inside a fiber), and what runtime's constructor throws.
 template <class F>
-auto run(const options& o, F&& main_function, source_location at = source_location::current()) -> std::invoke_result_t<F&> {
+auto run(const options& o, F&& main_function, source_location at = source_location::current())
+    -> std::invoke_result_t<F&> {
   using result = std::invoke_result_t<F&>;
   detail::check_run_outside();
   runtime rt{o};
@@ -183,9 +186,6 @@ auto run(const options& o, F&& main_function, source_location at = source_locati
 
 template <class F>
 auto run(F&& main_function, source_location at = source_location::current()) -> std::invoke_result_t<F&>
-  requires std::is_invocable_v<F&>
-{
-  return run(options{}, std::forward<F>(main_function), at);
-}
+requires std::is_invocable_v<F&> { return run(options{}, std::forward<F>(main_function), at); }
 
 }  // namespace coir

@@ -115,7 +115,8 @@ template <class R, class F>
 struct task_record final : task_result<R> {
   template <class G>
   task_record(G&& g, source_location where)
-      : task_result<R>(&task_record::enter, &task_record::destroy_this, where), closure(std::in_place, std::forward<G>(g)) {}
+      : task_result<R>(&task_record::enter, &task_record::destroy_this, where),
+        closure(std::in_place, std::forward<G>(g)) {}
 
   static void enter(start_record* r) {
     auto* self = static_cast<task_record*>(r);
@@ -211,8 +212,8 @@ class [[nodiscard]] task {
     return state_->status();
   }
 
-  /// Asks the fiber to end: its stop_token is signalled, and its blocking calls throw `cancelled`, from the one that it is
-  /// blocked in on. Does not wait. Nothing on a finished task; std::logic_error on an empty one.
+  /// Asks the fiber to end: its stop_token is signalled, and its blocking calls throw `cancelled`, from the one that it
+  /// is blocked in on. Does not wait. Nothing on a finished task; std::logic_error on an empty one.
   void request_stop() const {
     check();
     state_->request_stop();
