@@ -144,8 +144,8 @@ TEST_P(ChannelClose, MakesEverySendFailByName) {
       expect_throw_message<coir::closed_channel>([&] { ch.send(value); }, "send on closed channel");
       expect_throw_message<coir::closed_channel>([&] { ch.send_for(value, 1h); }, "send on closed channel");
       expect_throw_message<coir::closed_channel>([&] { ch.send_for(value, 0s); }, "send on closed channel");
-      expect_throw_message<coir::closed_channel>(
-          [&] { ch.send_until(value, std::chrono::steady_clock::now() + 1h); }, "send on closed channel");
+      expect_throw_message<coir::closed_channel>([&] { ch.send_until(value, std::chrono::steady_clock::now() + 1h); },
+                                                 "send on closed channel");
       EXPECT_EQ(ch.try_send(value), send_status::closed);
     }
   });
@@ -181,7 +181,8 @@ TEST_P(ChannelClose, TwiceFailsByName) {
     expect_throw_message<coir::closed_channel>([&] { ch.close(); }, "close of closed channel");
     const chan<void> signal = make_chan<void>();
     signal.close();
-    expect_throw_message<coir::closed_channel>([&] { coir::send_chan<void>(signal).close(); }, "close of closed channel");
+    expect_throw_message<coir::closed_channel>([&] { coir::send_chan<void>(signal).close(); },
+                                               "close of closed channel");
   });
 }
 

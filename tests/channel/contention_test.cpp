@@ -26,8 +26,8 @@ struct message {
   std::uint32_t number;
 };
 
-/// What the receivers found. Every value has a byte of its own, set by whoever received it; two that receive the same one
-/// are a data race as well.
+/// What the receivers found. Every value has a byte of its own, set by whoever received it; two that receive the same
+/// one are a data race as well.
 class audit {
  public:
   explicit audit(std::uint32_t per_sender) : seen_(senders, std::vector<std::uint8_t>(per_sender, 0)) {}

@@ -26,8 +26,8 @@ struct plain {
   std::uint64_t value = 0;
 };
 
-/// The sender fills a cell and sends its index; the receiver reads the cell. One cell a round, so that only the send that
-/// follows the write orders it.
+/// The sender fills a cell and sends its index; the receiver reads the cell. One cell a round, so that only the send
+/// that follows the write orders it.
 template <class Start>
 void send_before_receive(std::size_t capacity, Start start_sender) {
   const auto n = static_cast<std::size_t>(rounds());
@@ -49,12 +49,8 @@ void send_before_receive(std::size_t capacity, Start start_sender) {
   join();
 }
 
-auto in_fiber = [](auto body) {
-  return [t = coir::spawn(body)]() mutable { t.get(); };
-};
-auto in_thread = [](auto body) {
-  return [t = std::thread(body)]() mutable { t.join(); };
-};
+auto in_fiber = [](auto body) { return [t = coir::spawn(body)]() mutable { t.get(); }; };
+auto in_thread = [](auto body) { return [t = std::thread(body)]() mutable { t.join(); }; };
 
 TEST_P(HappensBefore, ASendBeforeTheCompletionOfItsReceive) {
   run([] {
@@ -70,8 +66,8 @@ TEST_P(HappensBefore, ASendBeforeTheCompletionOfItsReceive) {
 template <class Start>
 void receive_before_send(std::size_t capacity, Start start_receiver) {
   const auto n = static_cast<std::size_t>(rounds());
-  // While a send of number i+C is complete, receives 0..i are complete, and their receiver has said so by receiving again:
-  // reading is over only when the next receive begins, hence one cell more.
+  // While a send of number i+C is complete, receives 0..i are complete, and their receiver has said so by receiving
+  // again: reading is over only when the next receive begins, hence one cell more.
   const std::size_t cells_in_use = capacity + 2;
   std::vector<plain> cells(cells_in_use);
   const chan<std::size_t> ch = make_chan<std::size_t>(capacity);
@@ -107,7 +103,8 @@ TEST_P(HappensBefore, AReceiveWithoutABufferBeforeTheSendReturns) {
     const int n = rounds();
     plain shared;
     const chan<void> ch = make_chan<void>();
-    // The receiver writes before it receives, the sender reads after it has sent: a one-way meeting in the other direction.
+    // The receiver writes before it receives, the sender reads after it has sent: a one-way meeting in the other
+    // direction.
     coir::task<void> receiver = coir::spawn([&] {
       for (int i = 0; i < n; ++i) {
         shared.value = static_cast<std::uint64_t>(i);

@@ -155,9 +155,15 @@ TEST_P(ChannelLeaks, ValuesOfWaitersThatAreCancelledTimedOutOrRefusedAreDestroye
         senders.push_back(coir::spawn([ch, other, i] {
           counted mine{i};
           switch (i % 3) {
-            case 0: ch.send(std::move(mine)); break;
-            case 1: ch.send_for(mine, 10h); break;
-            default: select(on_recv(other), on_send(ch, std::move(mine))); break;
+            case 0:
+              ch.send(std::move(mine));
+              break;
+            case 1:
+              ch.send_for(mine, 10h);
+              break;
+            default:
+              select(on_recv(other), on_send(ch, std::move(mine)));
+              break;
           }
         }));
         until_blocked(senders.back());

@@ -89,8 +89,10 @@ TEST_P(NilChannel, SendAndReceiveBlockUntilCancelled) {
 }
 
 TEST_P(NilChannel, SendAndReceiveCountAsBlockedForDeadlockDetection) {
-  expect_throw_message<coir::deadlock>([this] { run([] { chan<int>{}.recv(); }); }, "all fibers are asleep - deadlock!");
-  expect_throw_message<coir::deadlock>([this] { run([] { chan<int>{}.send(1); }); }, "all fibers are asleep - deadlock!");
+  expect_throw_message<coir::deadlock>([this] { run([] { chan<int>{}.recv(); }); },
+                                       "all fibers are asleep - deadlock!");
+  expect_throw_message<coir::deadlock>([this] { run([] { chan<int>{}.send(1); }); },
+                                       "all fibers are asleep - deadlock!");
 }
 
 TEST_P(NilChannel, CloseFailsByName) {

@@ -130,9 +130,9 @@ TEST_P(ChannelRange, WorksWithTheRangesLibrary) {
     for (int i = 1; i <= 10; ++i) ch.send(i);
     ch.close();
     int sum = 0;
-    std::ranges::for_each(ch | std::views::filter([](int v) { return v % 2 == 0; }) |
-                              std::views::transform([](int v) { return v * v; }),
-                          [&](int v) { sum += v; });
+    std::ranges::for_each(
+        ch | std::views::filter([](int v) { return v % 2 == 0; }) | std::views::transform([](int v) { return v * v; }),
+        [&](int v) { sum += v; });
     EXPECT_EQ(sum, 4 + 16 + 36 + 64 + 100);
 #endif
   });

@@ -1,5 +1,5 @@
-// A direct operation, a select of one case, a select among cases that are never ready, and a select_set: in every state of
-// a channel they proceed, block, throw and time out alike. And ten fibers that mix them all get through.
+// A direct operation, a select of one case, a select among cases that are never ready, and a select_set: in every state
+// of a channel they proceed, block, throw and time out alike. And ten fibers that mix them all get through.
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -145,9 +145,12 @@ const std::vector<operation>& trying_sends() {
   static const std::vector<operation> all{
       [](const chan<int>& ch) {
         switch (ch.try_send(9)) {
-          case send_status::done: return result("sent");
-          case send_status::closed: return result("threw send on closed channel");  // its way of saying so
-          default: return result("would block");
+          case send_status::done:
+            return result("sent");
+          case send_status::closed:
+            return result("threw send on closed channel");  // its way of saying so
+          default:
+            return result("would block");
         }
       },
       [](const chan<int>& ch) { return select(on_send(ch, 9), otherwise()) == 0 ? "sent" : "would block"; },
@@ -201,7 +204,8 @@ struct ready_state {
   }
 };
 
-void expect_all(const std::vector<operation>& operations, const std::function<ready_state()>& make, const result& what) {
+void expect_all(const std::vector<operation>& operations, const std::function<ready_state()>& make,
+                const result& what) {
   for (std::size_t i = 0; i < operations.size(); ++i) {
     ready_state s = make();
     EXPECT_EQ(guarded([&] { return operations[i](s.ch); }), what) << "spelling " << i;
@@ -212,17 +216,26 @@ void expect_all(const std::vector<operation>& operations, const std::function<re
 TEST_P(SelectAgreement, WhateverIsReadyGivesTheSameResultInEverySpelling) {
   run([] {
     for (const auto* receives : {&blocking_receives(), &trying_receives()}) {
-      expect_all(*receives, [] { return ready_state::holding_a_value(1); }, "received 5");
-      expect_all(*receives, [] { return ready_state::holding_a_value(3); }, "received 5");
-      expect_all(*receives, [] { return ready_state::with_a_sender_waiting(); }, "received 5");
-      expect_all(*receives, [] { return ready_state::closed(0); }, "closed");
-      expect_all(*receives, [] { return ready_state::closed(2); }, "closed");
+      expect_all(
+          *receives, [] { return ready_state::holding_a_value(1); }, "received 5");
+      expect_all(
+          *receives, [] { return ready_state::holding_a_value(3); }, "received 5");
+      expect_all(
+          *receives, [] { return ready_state::with_a_sender_waiting(); }, "received 5");
+      expect_all(
+          *receives, [] { return ready_state::closed(0); }, "closed");
+      expect_all(
+          *receives, [] { return ready_state::closed(2); }, "closed");
     }
     for (const auto* sends : {&blocking_sends(), &trying_sends()}) {
-      expect_all(*sends, [] { return ready_state::holding_a_value(2); }, "sent");
-      expect_all(*sends, [] { return ready_state::with_a_receiver_waiting(); }, "sent");
-      expect_all(*sends, [] { return ready_state::closed(0); }, "threw send on closed channel");
-      expect_all(*sends, [] { return ready_state::closed(2); }, "threw send on closed channel");
+      expect_all(
+          *sends, [] { return ready_state::holding_a_value(2); }, "sent");
+      expect_all(
+          *sends, [] { return ready_state::with_a_receiver_waiting(); }, "sent");
+      expect_all(
+          *sends, [] { return ready_state::closed(0); }, "threw send on closed channel");
+      expect_all(
+          *sends, [] { return ready_state::closed(2); }, "threw send on closed channel");
     }
   });
 }
@@ -230,12 +243,25 @@ TEST_P(SelectAgreement, WhateverIsReadyGivesTheSameResultInEverySpelling) {
 TEST_P(SelectAgreement, WhateverIsNotReadyIsDeclinedByEveryTryingSpelling) {
   run([] {
     for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}}) {
-      expect_all(trying_receives(), [=] { return ready_state{make_chan<int>(capacity), {}}; }, "would block");
+      expect_all(
+          trying_receives(),
+          [=] {
+            return ready_state{make_chan<int>(capacity), {}};
+          },
+          "would block");
     }
-    expect_all(trying_receives(), [] { return ready_state{}; }, "would block");
-    expect_all(trying_sends(), [] { return ready_state{make_chan<int>(), {}}; }, "would block");
-    expect_all(trying_sends(), [] { return ready_state::holding_a_value(1); }, "would block");
-    expect_all(trying_sends(), [] { return ready_state{}; }, "would block");
+    expect_all(
+        trying_receives(), [] { return ready_state{}; }, "would block");
+    expect_all(
+        trying_sends(),
+        [] {
+          return ready_state{make_chan<int>(), {}};
+        },
+        "would block");
+    expect_all(
+        trying_sends(), [] { return ready_state::holding_a_value(1); }, "would block");
+    expect_all(
+        trying_sends(), [] { return ready_state{}; }, "would block");
   });
 }
 
@@ -328,11 +354,21 @@ TEST_P(SelectAgreement, TenFibersOfMixedOperationsOverSharedChannelsFinish) {
               const chan<int>& a = channels[mine.below(3)];
               const chan<int>& b = channels[mine.below(3)];
               switch (mine.below(5)) {
-                case 0: a.send(i); break;
-                case 1: a.recv(); break;
-                case 2: select(on_send(a, i), on_recv(b)); break;
-                case 3: select(on_recv(a), on_recv(b), on_timeout(std::chrono::microseconds(mine.below(50)))); break;
-                default: select(on_send(a, i), on_send(b, i), otherwise()); break;
+                case 0:
+                  a.send(i);
+                  break;
+                case 1:
+                  a.recv();
+                  break;
+                case 2:
+                  select(on_send(a, i), on_recv(b));
+                  break;
+                case 3:
+                  select(on_recv(a), on_recv(b), on_timeout(std::chrono::microseconds(mine.below(50))));
+                  break;
+                default:
+                  select(on_send(a, i), on_send(b, i), otherwise());
+                  break;
               }
             }
             return result();

@@ -1,5 +1,5 @@
-// select that waits: one case fires and the others leave no trace; selects meet each other, never themselves; and a select
-// of one case, of several, and the direct operation follow the same rules.
+// select that waits: one case fires and the others leave no trace; selects meet each other, never themselves; and a
+// select of one case, of several, and the direct operation follow the same rules.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -37,8 +37,7 @@ TEST_P(SelectBlocking, ExactlyOneCaseFiresAndTheOthersLoseNothing) {
     int handlers = 0;
     coir::task<std::size_t> waiter = coir::spawn([&] {
       return select(on_recv(a, [&](std::optional<counted>) { ++handlers; }),
-                    on_send(b, std::move(mine), [&] { ++handlers; }),
-                    on_recv(c, [&](std::optional<counted> v) {
+                    on_send(b, std::move(mine), [&] { ++handlers; }), on_recv(c, [&](std::optional<counted> v) {
                       ++handlers;
                       EXPECT_EQ(v ? v->value() : 0, 9);
                     }));
@@ -100,7 +99,8 @@ TEST_P(SelectBlocking, SendAndReceiveOnOneChannelNeverPairWithThemselves) {
     EXPECT_EQ(select(on_send(ch, 1), on_recv(ch), coir::otherwise()), 2U);
     EXPECT_EQ(select(on_send(ch, 1), on_recv(ch), coir::on_timeout(1ms)), 2U);
     std::optional<int> got;
-    coir::task<std::size_t> both = coir::spawn([&] { return select(on_recv(ch, got), on_send(ch, 5), on_recv(ch, got)); });
+    coir::task<std::size_t> both =
+        coir::spawn([&] { return select(on_recv(ch, got), on_send(ch, 5), on_recv(ch, got)); });
     until_blocked(both);
     EXPECT_EQ(ch.recv(), 5);
     EXPECT_EQ(both.get(), 1U);
@@ -205,7 +205,8 @@ TEST_P(SelectBlocking, EmptyOrAllNilBlocksUntilCancelled) {
 }
 
 TEST_P(SelectBlocking, EmptyOrAllNilCountsAsBlockedForDeadlockDetection) {
-  coir_test::expect_throw_message<coir::deadlock>([this] { run([] { select(); }); }, "all fibers are asleep - deadlock!");
+  coir_test::expect_throw_message<coir::deadlock>([this] { run([] { select(); }); },
+                                                  "all fibers are asleep - deadlock!");
   coir_test::expect_throw_message<coir::deadlock>(
       [this] {
         run([] {

@@ -22,8 +22,8 @@ using coir::select_set;
 
 class SelectChoice : public coir_test::with_processors {};
 
-/// Pearson's statistic of the counts against an even distribution must stay below what a fair choice exceeds once in ten
-/// million runs: the critical values of chi-square at 1e-7 for 1 to 9 degrees of freedom.
+/// Pearson's statistic of the counts against an even distribution must stay below what a fair choice exceeds once in
+/// ten million runs: the critical values of chi-square at 1e-7 for 1 to 9 degrees of freedom.
 void expect_even(const std::vector<int>& counts) {
   constexpr std::array<double, 10> critical{0, 28.4, 32.3, 35.4, 38.2, 40.9, 43.4, 45.9, 48.3, 50.6};
   double total = 0;
@@ -109,9 +109,8 @@ TEST_P(SelectChoice, CountsEachCaseOfADuplicatedChannel) {
   run([] {
     const chan<int> closed = make_chan<int>();
     closed.close();
-    expect_even(count_choices(4, [&] {
-      return select(on_recv(closed), on_recv(closed), on_recv(closed), on_recv(closed));
-    }));
+    expect_even(
+        count_choices(4, [&] { return select(on_recv(closed), on_recv(closed), on_recv(closed), on_recv(closed)); }));
   });
 }
 
@@ -148,9 +147,7 @@ TEST_P(SelectChoice, CountsARequestedStopAsReady) {
     closed.close();
     std::stop_source source;
     source.request_stop();
-    expect_even(count_choices(2, [&] {
-      return select(on_recv(closed), coir::on_stop(source.get_token()));
-    }));
+    expect_even(count_choices(2, [&] { return select(on_recv(closed), coir::on_stop(source.get_token())); }));
   });
 }
 
@@ -159,7 +156,8 @@ TEST_P(SelectChoice, ASendToAClosedChannelIsReadyAndThrows) {
     const chan<int> closed = make_chan<int>(1), full = make_chan<int>(1);
     full.send(1);
     closed.close();
-    coir_test::expect_throw_message<coir::closed_channel>([&] { select(on_send(closed, 1)); }, "send on closed channel");
+    coir_test::expect_throw_message<coir::closed_channel>([&] { select(on_send(closed, 1)); },
+                                                          "send on closed channel");
     coir_test::expect_throw_message<coir::closed_channel>([&] { select(on_send(closed, 1), on_send(full, 1)); },
                                                           "send on closed channel");
     coir_test::expect_throw_message<coir::closed_channel>([&] { select(on_send(closed, 1), coir::otherwise()); },

@@ -86,8 +86,8 @@ TEST_P(SelectOtherwise, MovesNoValueWhenTaken) {
   EXPECT_EQ(counted::alive(), 0);
 }
 
-// A token wanders between two places and always reaches the next before it leaves the last: at each instant one of the two
-// receives could proceed, though looking at one channel after the other may find both empty.
+// A token wanders between two places and always reaches the next before it leaves the last: at each instant one of the
+// two receives could proceed, though looking at one channel after the other may find both empty.
 TEST_P(SelectOtherwise, IsNeverTakenWhileOneOfTwoChannelsAlwaysHoldsAValue) {
   run([] {
     const int rounds = coir_test::scaled(20'000);

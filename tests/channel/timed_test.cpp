@@ -173,12 +173,8 @@ void race(const chan<counted>& ch, Sender start_sender, Receiver start_receiver,
 }
 
 /// Starts a body as a fiber or as a thread, and gives back how to join it.
-auto as_fiber = [](auto body) {
-  return [t = coir::spawn(body)]() mutable { t.get(); };
-};
-auto as_thread = [](auto body) {
-  return [t = std::thread(body)]() mutable { t.join(); };
-};
+auto as_fiber = [](auto body) { return [t = coir::spawn(body)]() mutable { t.get(); }; };
+auto as_thread = [](auto body) { return [t = std::thread(body)]() mutable { t.join(); }; };
 
 TEST_P(TimedChannel, TimeoutAndValueAtOnceAreEitherNeverBoth) {
   run([] {

@@ -130,8 +130,8 @@ void write_after_the_send(unsigned processors) {
 
 TEST_P(TsanPairs, AWriteAfterTheSendIsReported) { EXPECT_RACE(write_after_the_send(GetParam())); }
 
-/// The receiver writes, then receives; the sender sends, then writes. Without a buffer the send waits for the receive, with
-/// one it waits for nothing.
+/// The receiver writes, then receives; the sender sends, then writes. Without a buffer the send waits for the receive,
+/// with one it waits for nothing.
 void write_before_the_receive(unsigned processors, std::size_t capacity) {
   const chan<void> ch = make_chan<void>(capacity);
   std::atomic<bool> sent{false};
@@ -149,7 +149,9 @@ void write_before_the_receive(unsigned processors, std::size_t capacity) {
       });
 }
 
-TEST_P(TsanPairs, AWriteBeforeTheReceiveOfABufferedValueIsReported) { EXPECT_RACE(write_before_the_receive(GetParam(), 1)); }
+TEST_P(TsanPairs, AWriteBeforeTheReceiveOfABufferedValueIsReported) {
+  EXPECT_RACE(write_before_the_receive(GetParam(), 1));
+}
 TEST_P(TsanPairs, AWriteBeforeTheReceiveOfAnUnbufferedValueIsSilent) {
   EXPECT_SILENT(write_before_the_receive(GetParam(), 0));
 }

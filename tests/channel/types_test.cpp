@@ -38,23 +38,32 @@ static_assert(std::copyable<chan<std::unique_ptr<int>>>, "a handle can be copied
 
 static_assert(std::convertible_to<chan<int>, send_chan<int>> && std::convertible_to<chan<int>, recv_chan<int>>);
 static_assert(std::convertible_to<chan<void>, send_chan<void>> && std::convertible_to<chan<void>, recv_chan<void>>);
-static_assert(!std::constructible_from<chan<int>, send_chan<int>> && !std::constructible_from<chan<int>, recv_chan<int>>);
+static_assert(!std::constructible_from<chan<int>, send_chan<int>> &&
+              !std::constructible_from<chan<int>, recv_chan<int>>);
 static_assert(!std::constructible_from<recv_chan<int>, send_chan<int>>);
 static_assert(!std::constructible_from<send_chan<int>, recv_chan<int>>);
 static_assert(!std::constructible_from<chan<long>, chan<int>> && !std::constructible_from<recv_chan<long>, chan<int>>);
 static_assert(!std::convertible_to<chan<int>, bool> && std::constructible_from<bool, chan<int>>);
 
 template <class C>
-concept can_receive = requires(const C& c) { c.recv(); };
+concept can_receive = requires(const C& c) {
+  c.recv();
+};
 template <class C>
-concept can_send = requires(const C& c) { c.send(1); };
+concept can_send = requires(const C& c) {
+  c.send(1);
+};
 template <class C>
-concept can_close = requires(const C& c) { c.close(); };
+concept can_close = requires(const C& c) {
+  c.close();
+};
 static_assert(can_receive<recv_chan<int>> && !can_send<recv_chan<int>> && !can_close<recv_chan<int>>);
 static_assert(can_send<send_chan<int>> && can_close<send_chan<int>> && !can_receive<send_chan<int>>);
 
 template <class T>
-concept can_send_lvalue = requires(const chan<T>& c, T& value) { c.send(value); };
+concept can_send_lvalue = requires(const chan<T>& c, T& value) {
+  c.send(value);
+};
 static_assert(can_send_lvalue<std::string> && !can_send_lvalue<std::unique_ptr<int>>, "sending never moves in silence");
 
 static_assert(std::same_as<decltype(chan<int>{}.recv()), std::optional<int>>);
@@ -78,7 +87,8 @@ void pass_through(Make make, Check check) {
       coir::select(coir::on_recv(ch, [&](std::optional<T> v) { check(i, *std::move(v)); }), coir::on_recv(chan<int>{}));
     sender.get();
 
-    // A blocked receiver is handed the value, a blocked sender's is taken from it, and the buffer hands on what is left.
+    // A blocked receiver is handed the value, a blocked sender's is taken from it, and the buffer hands on what is
+    // left.
     coir::task<void> receiver = coir::spawn([&] { check(1, *ch.recv()); });
     until_blocked(receiver);
     coir::select(coir::on_send(ch, make(1)));
@@ -86,7 +96,8 @@ void pass_through(Make make, Check check) {
     std::vector<coir::task<void>> senders;
     for (int i = 0; i < 5; ++i) {
       senders.push_back(coir::spawn([&, i] { ch.send(make(i)); }));
-      while (senders.back().status() != coir::task_status::blocked && ch.len() <= static_cast<std::size_t>(i)) coir::yield();
+      while (senders.back().status() != coir::task_status::blocked && ch.len() <= static_cast<std::size_t>(i))
+        coir::yield();
     }
     T value = make(99);
     EXPECT_EQ(ch.try_recv(value), recv_status::done);

@@ -25,7 +25,8 @@ class WaiterOrder : public coir_test::with_processors {};
 /// A receive in one of its spellings.
 int receive_somehow(const chan<int>& ch, int spelling) {
   switch (spelling % 3) {
-    case 0: return ch.recv().value();
+    case 0:
+      return ch.recv().value();
     case 1: {
       int value = -1;
       EXPECT_EQ(ch.recv_for(value, 10h), recv_status::done);
@@ -41,9 +42,14 @@ int receive_somehow(const chan<int>& ch, int spelling) {
 
 void send_somehow(const chan<int>& ch, int value, int spelling) {
   switch (spelling % 3) {
-    case 0: return ch.send(value);
-    case 1: EXPECT_TRUE(ch.send_for(value, 10h)); return;
-    default: coir::select(coir::on_send(ch, value), coir::on_recv(chan<int>{})); return;
+    case 0:
+      return ch.send(value);
+    case 1:
+      EXPECT_TRUE(ch.send_for(value, 10h));
+      return;
+    default:
+      coir::select(coir::on_send(ch, value), coir::on_recv(chan<int>{}));
+      return;
   }
 }
 

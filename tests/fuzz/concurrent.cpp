@@ -134,8 +134,7 @@ class crowd {
       }
       if (!fibers_.empty() && moved >= cancel_at && !std::exchange(cancelled, true))
         fibers_[choices_.below(static_cast<unsigned>(fibers_.size()))].request_stop();
-      if (moved >= stop_at && !std::exchange(stopped, true))
-        world_.stops[choices_.below(stop_sources)].request_stop();
+      if (moved >= stop_at && !std::exchange(stopped, true)) world_.stops[choices_.below(stop_sources)].request_stop();
       const auto now = std::chrono::steady_clock::now();
       if (moved != std::exchange(last, moved)) since = now;
       // Closing too early would only make a shorter program.

@@ -36,10 +36,17 @@ outcome send_directly(const operation& op, const Channel& ch) {
   outcome result;
   if (op.otherwise) {
     switch (ch.try_send(std::move(value))) {
-      case coir::send_status::done: result.how = end::fired; break;
-      case coir::send_status::would_block: result.how = end::otherwise; break;
-      case coir::send_status::closed: result.how = end::closed; break;
-      default: return broken("try_send timed out");
+      case coir::send_status::done:
+        result.how = end::fired;
+        break;
+      case coir::send_status::would_block:
+        result.how = end::otherwise;
+        break;
+      case coir::send_status::closed:
+        result.how = end::closed;
+        break;
+      default:
+        return broken("try_send timed out");
     }
   } else {
     try {
@@ -51,7 +58,8 @@ outcome send_directly(const operation& op, const Channel& ch) {
     }
   }
   const bool moved = value.number() == 0;
-  if (moved != (result.how == end::fired)) return broken("a send moved from its value, or failed to, in the wrong case");
+  if (moved != (result.how == end::fired))
+    return broken("a send moved from its value, or failed to, in the wrong case");
   return result;
 }
 
@@ -64,10 +72,14 @@ outcome receive_directly(const operation& op, const Channel& ch) {
   token value;
   const coir::recv_status status = op.otherwise ? ch.try_recv(value) : ch.recv_for(value, duration_of(op.limit));
   switch (status) {
-    case coir::recv_status::done: return received(value);
-    case coir::recv_status::closed: return received_end();
-    case coir::recv_status::would_block: return op.otherwise ? outcome{end::otherwise, 0, 0, {}} : broken("recv_for would block");
-    case coir::recv_status::timed_out: return op.otherwise ? broken("try_recv timed out") : outcome{end::timed_out, 0, 0, {}};
+    case coir::recv_status::done:
+      return received(value);
+    case coir::recv_status::closed:
+      return received_end();
+    case coir::recv_status::would_block:
+      return op.otherwise ? outcome{end::otherwise, 0, 0, {}} : broken("recv_for would block");
+    case coir::recv_status::timed_out:
+      return op.otherwise ? broken("try_recv timed out") : outcome{end::timed_out, 0, 0, {}};
   }
   return broken("no such status");
 }
@@ -79,7 +91,8 @@ outcome do_directly(const operation& op, const world& w) {
   return op.narrow ? receive_directly(op, coir::recv_chan<token>(ch)) : receive_directly(op, ch);
 }
 
-// ---- select statement and set ----------------------------------------------------------------------------------------
+// ---- select statement and set
+// ----------------------------------------------------------------------------------------
 
 /// What the handlers saw of a select.
 struct witness {

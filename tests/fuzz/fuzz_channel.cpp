@@ -12,8 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static constexpr unsigned processors[] = {1, 2, 8};
   if (size < 2) return 0;
   coir_fuzz::entropy choices{data + 1, size - 1};
-  const std::string wrong =
-      coir_fuzz::run_sequential(choices, {.processors = processors[data[0] % 3], .steps = 300});
+  const std::string wrong = coir_fuzz::run_sequential(choices, {.processors = processors[data[0] % 3], .steps = 300});
   if (!wrong.empty()) {
     std::fprintf(stderr, "%s\n", wrong.c_str());
     std::abort();

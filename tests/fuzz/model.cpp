@@ -72,12 +72,14 @@ std::string model::after_operation(std::size_t f, const operation& op, const out
   const outcome& o = mine->second;
   switch (o.how) {
     case end::fired:
-    case end::closed: return fire(f, op, o, finished);
+    case end::closed:
+      return fire(f, op, o, finished);
     case end::otherwise:
       if (!op.otherwise || can_proceed || stop_now) return about(f, "took otherwise though a case was ready");
       break;
     case end::timed_out:
-      // With a ready case a select whose time is over may take either; a direct operation never gives up a ready channel.
+      // With a ready case a select whose time is over may take either; a direct operation never gives up a ready
+      // channel.
       if (!over || (can_proceed && op.how == spelling::direct))
         return about(f, "timed out though a case was ready, or without a limit");
       break;
@@ -85,16 +87,16 @@ std::string model::after_operation(std::size_t f, const operation& op, const out
       if (!stop_now) return about(f, "stopped without a request");
       break;
     case end::cancelled:
-    case end::broken: return about(f, "ended as " + to_string(o));
+    case end::broken:
+      return about(f, "ended as " + to_string(o));
   }
   return nobody_but({f}, finished);
 }
 
 std::string model::fire(std::size_t f, const operation& op, const outcome& o, const outcomes& finished) {
   if (o.how == end::closed) {
-    const bool send_to_closed = std::any_of(op.cases.begin(), op.cases.end(), [&](const transfer& t) {
-      return t.is_send && channels_[t.channel].closed;
-    });
+    const bool send_to_closed = std::any_of(
+        op.cases.begin(), op.cases.end(), [&](const transfer& t) { return t.is_send && channels_[t.channel].closed; });
     return send_to_closed ? nobody_but({f}, finished) : about(f, "closed_channel without a send to a closed channel");
   }
   if (o.index >= op.cases.size()) return about(f, "fired a case that it does not have");
@@ -168,9 +170,8 @@ std::string model::after_close(std::size_t f, const operation& op, const outcome
     if (found == finished.end()) return about(g, "was not woken by the close");
     const outcome& o = found->second;
     const std::vector<transfer>& cases = fibers_[g].op.cases;
-    const bool sends_here = std::any_of(cases.begin(), cases.end(), [&](const transfer& t) {
-      return t.is_send && t.channel == op.channel;
-    });
+    const bool sends_here = std::any_of(cases.begin(), cases.end(),
+                                        [&](const transfer& t) { return t.is_send && t.channel == op.channel; });
     const bool received_end = o.how == end::fired && o.index < cases.size() && !cases[o.index].is_send &&
                               cases[o.index].channel == op.channel && o.number == 0;
     if (!received_end && !(o.how == end::closed && sends_here))

@@ -44,7 +44,7 @@ class model {
     bool nil = false;
     bool closed = false;
     std::deque<std::uint64_t> buffer;
-    std::vector<std::size_t> senders;    // fibers, in order of arrival
+    std::vector<std::size_t> senders;  // fibers, in order of arrival
     std::vector<std::size_t> receivers;
   };
   struct fiber {

@@ -26,12 +26,18 @@ std::string to_string(const outcome& o) {
     case outcome::end::fired:
       return "case " + std::to_string(o.index) +
              (o.number != 0 ? " received " + std::to_string(o.number) : std::string(" fired"));
-    case outcome::end::otherwise: return "otherwise";
-    case outcome::end::timed_out: return "timed out";
-    case outcome::end::stopped: return "stopped";
-    case outcome::end::closed: return "closed_channel";
-    case outcome::end::cancelled: return "cancelled";
-    case outcome::end::broken: break;
+    case outcome::end::otherwise:
+      return "otherwise";
+    case outcome::end::timed_out:
+      return "timed out";
+    case outcome::end::stopped:
+      return "stopped";
+    case outcome::end::closed:
+      return "closed_channel";
+    case outcome::end::cancelled:
+      return "cancelled";
+    case outcome::end::broken:
+      break;
   }
   return "BROKEN: " + o.what;
 }

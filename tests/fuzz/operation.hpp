@@ -1,6 +1,6 @@
-// One step of a random program and what came of it. Direct operations, try and timed forms, select and select_set are all
-// the same thing here, a choice among transfers with an optional way out, so that the model is written once and every
-// spelling of an operation is held to the same rules.
+// One step of a random program and what came of it. Direct operations, try and timed forms, select and select_set are
+// all the same thing here, a choice among transfers with an optional way out, so that the model is written once and
+// every spelling of an operation is held to the same rules.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ struct operation {
 
 struct outcome {
   enum class end {
-    fired,      ///< case `index` took effect (for a close: it closed)
+    fired,  ///< case `index` took effect (for a close: it closed)
     otherwise,
     timed_out,
     stopped,

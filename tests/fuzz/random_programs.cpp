@@ -70,8 +70,7 @@ arguments parse(int argc, char** argv) {
 
 std::string run_one(const arguments& a, std::uint64_t seed) {
   if (a.mode == "sequential")
-    return coir_fuzz::run_sequential(coir_fuzz::entropy{seed},
-                                     {.processors = a.processors, .break_model = a.sabotage});
+    return coir_fuzz::run_sequential(coir_fuzz::entropy{seed}, {.processors = a.processors, .break_model = a.sabotage});
   return coir_fuzz::run_concurrent(seed, {.processors = a.processors, .lose_one = a.sabotage});
 }
 

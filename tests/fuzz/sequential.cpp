@@ -29,7 +29,8 @@ struct actor {
   enum class phase { idle, started, done };
 
   coir::chan<const operation*> mailbox = coir::make_chan<const operation*>(1);
-  std::atomic<phase> now{phase::idle};  // the fiber's release store of done publishes `result` to the driver's acquire load
+  std::atomic<phase> now{
+      phase::idle};  // the fiber's release store of done publishes `result` to the driver's acquire load
   operation current;
   outcome result;
   coir::task<void> fiber;
@@ -48,10 +49,14 @@ struct actor {
 class program {
  public:
   program(entropy choices, const program_limits& limits)
-      : choices_(choices), limits_(limits), capacities_(make_capacities()), actors_(1 + choices_.below(max_fibers)),
+      : choices_(choices),
+        limits_(limits),
+        capacities_(make_capacities()),
+        actors_(1 + choices_.below(max_fibers)),
         model_(capacities_, actors_.size(), stop_sources, limits.break_model) {
     for (const auto& capacity : capacities_) {
-      note("c" + std::to_string(world_.channels.size()) + (capacity ? " holds " + std::to_string(*capacity) : " is nil"));
+      note("c" + std::to_string(world_.channels.size()) +
+           (capacity ? " holds " + std::to_string(*capacity) : " is nil"));
       world_.channels.push_back(capacity ? coir::make_chan<token>(*capacity) : coir::chan<token>{});
     }
     world_.stops.resize(stop_sources);
@@ -91,7 +96,8 @@ class program {
     } else if (!blocked.empty() && (idle.empty() || dice == 30)) {
       cancel(blocked[choices_.below(static_cast<unsigned>(blocked.size()))]);
     } else if (!idle.empty()) {
-      perform(idle[choices_.below(static_cast<unsigned>(idle.size()))], random_operation(choices_, channels(), numbers_));
+      perform(idle[choices_.below(static_cast<unsigned>(idle.size()))],
+              random_operation(choices_, channels(), numbers_));
     }
   }
 
@@ -142,7 +148,8 @@ class program {
   bool is_blocked(std::size_t f) {
     actor& a = *actors_[f];
     return a.current.limit != time_limit::soon && a.now.load(std::memory_order_acquire) == actor::phase::started &&
-           a.fiber.status() == coir::task_status::blocked && a.now.load(std::memory_order_acquire) == actor::phase::started;
+           a.fiber.status() == coir::task_status::blocked &&
+           a.now.load(std::memory_order_acquire) == actor::phase::started;
   }
 
   void accept(const std::string& wrong) {
@@ -180,13 +187,15 @@ class program {
     }
     actors_.clear();
     world_.channels.clear();
-    if (wrong_.empty() && token::alive() != 0) wrong_ = std::to_string(token::alive()) + " values outlive their channels";
+    if (wrong_.empty() && token::alive() != 0)
+      wrong_ = std::to_string(token::alive()) + " values outlive their channels";
   }
 
   void note(const std::string& line) { trace_ += "  " + line + "\n"; }
 
   [[noreturn]] void hang() {
-    for (std::size_t f : in_operation_) note("  fiber " + std::to_string(f) + " hangs in " + to_string(actors_[f]->current));
+    for (std::size_t f : in_operation_)
+      note("  fiber " + std::to_string(f) + " hangs in " + to_string(actors_[f]->current));
     std::fprintf(stderr, "hang\n%s", trace_.c_str());
     std::abort();
   }

@@ -11,12 +11,12 @@ namespace coir_fuzz {
 
 struct program_limits {
   unsigned processors = 1;
-  unsigned steps = 60;        ///< at most; a finite entropy ends a program earlier
-  bool break_model = false;   ///< let the model serve waiters newest first: a difference must then be found
+  unsigned steps = 60;       ///< at most; a finite entropy ends a program earlier
+  bool break_model = false;  ///< let the model serve waiters newest first: a difference must then be found
 };
 
-/// Runs one program. Returns an empty string, or what went wrong and the steps that led there. Ends the process with the
-/// same report if a fiber hangs.
+/// Runs one program. Returns an empty string, or what went wrong and the steps that led there. Ends the process with
+/// the same report if a fiber hangs.
 std::string run_sequential(entropy choices, const program_limits& limits);
 
 }  // namespace coir_fuzz

@@ -1,5 +1,5 @@
-// The value that random programs pass around: a number that exists once. Move-only, leaves 0 behind when moved from, and
-// counts how many tokens with a number are alive, so that a lost, duplicated or leaked value shows.
+// The value that random programs pass around: a number that exists once. Move-only, leaves 0 behind when moved from,
+// and counts how many tokens with a number are alive, so that a lost, duplicated or leaked value shows.
 #pragma once
 
 #include <atomic>
