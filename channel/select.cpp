@@ -246,6 +246,8 @@ std::uint32_t selection::sleep(waiter& self) {
     }
   }
   link(self);
+  for (std::uint32_t k = 0; k < channels_; ++k)
+    if (first(k)) announce_release(core(k)->lock);
   // Without channels no lock keeps this frame alive while `release` runs, so that one reads nothing.
   const auto release = channels_ != 0 ? &selection::unlock_all_of : +[](void*) noexcept {};
   const wake how = park(self, release, this, {"select"}, until_);

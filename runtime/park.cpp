@@ -117,6 +117,7 @@ bool begin_wait(waiter& self) noexcept {
 void abandon_wait(waiter& self) noexcept { waiter_access::abandon(self); }
 
 wake park(waiter& self, spin_lock& lock, wait_reason why, deadline until) noexcept {
+  tsan_release(&lock);  // it is unlocked in code that TSan does not see
   if (waiter_access::is_fiber(self)) return park_fiber(fiber_of(self), &lock, nullptr, nullptr, why, until);
   return park_thread(
       self, [](void* l) noexcept { static_cast<spin_lock*>(l)->unlock(); }, &lock, until);

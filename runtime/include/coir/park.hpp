@@ -213,7 +213,8 @@ void abandon_wait(waiter& self) noexcept;
 wake park(waiter& self, spin_lock& lock, wait_reason why, deadline until = no_deadline) noexcept;
 
 /// The same for several locks: `release(arg)` unlocks them. As soon as one is unlocked the sleeper may run on another
-/// thread; so whatever `release` still reads must be kept alive by a lock that it still holds.
+/// thread; so whatever `release` still reads must be kept alive by a lock that it still holds. The caller has called
+/// announce_release() for each of the locks.
 wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason why,
           deadline until = no_deadline) noexcept;
 

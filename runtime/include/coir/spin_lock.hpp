@@ -43,4 +43,22 @@ class spin_lock {
   std::atomic<bool> held_{false};
 };
 
+#if defined(__SANITIZE_THREAD__)
+#define COIR_DETAIL_UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define COIR_DETAIL_UNDER_TSAN 1
+#endif
+#endif
+#if defined(COIR_DETAIL_UNDER_TSAN)
+#undef COIR_DETAIL_UNDER_TSAN
+extern "C" void __tsan_release(void* address);  // NOLINT: the sanitizer's interface
+
+/// The caller holds a lock that somebody else will release for it (park.hpp): ThreadSanitizer must be told here, since it
+/// takes the unlock for the other's.
+[[gnu::always_inline]] inline void announce_release(spin_lock& lock) noexcept { __tsan_release(&lock); }
+#else
+[[gnu::always_inline]] inline void announce_release(spin_lock&) noexcept {}
+#endif
+
 }  // namespace coir::detail
