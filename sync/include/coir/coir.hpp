@@ -2,6 +2,7 @@
 #pragma once
 
 #include <coir/barrier.hpp>
+#include <coir/chan.hpp>
 #include <coir/condition_variable.hpp>
 #include <coir/error.hpp>
 #include <coir/latch.hpp>
@@ -9,6 +10,8 @@
 #include <coir/once.hpp>
 #include <coir/recursive_mutex.hpp>
 #include <coir/runtime.hpp>
+#include <coir/select.hpp>
+#include <coir/select_set.hpp>
 #include <coir/semaphore.hpp>
 #include <coir/shared_mutex.hpp>
 #include <coir/single_flight.hpp>
@@ -18,15 +21,6 @@
 #include <coir/this_fiber.hpp>
 #include <coir/timed_mutex.hpp>
 #include <coir/wait_group.hpp>
-#if __has_include(<coir/chan.hpp>)
-#include <coir/chan.hpp>
-#endif
-#if __has_include(<coir/select.hpp>)
-#include <coir/select.hpp>
-#endif
-#if __has_include(<coir/select_set.hpp>)
-#include <coir/select_set.hpp>
-#endif
 #if __has_include(<coir/time.hpp>)
 #include <coir/time.hpp>
 #endif
