@@ -1,5 +1,5 @@
-// Objects that are counted while they live: what a test's end checks, so that nothing is left behind and nothing destroyed
-// twice.
+// Objects that are counted while they live: what a test's end checks, so that nothing is left behind and nothing
+// destroyed twice.
 #pragma once
 
 #include <atomic>

@@ -104,7 +104,12 @@ TEST_P(Deadlock, UnwindsTheFibersSoThatDestructorsRun) {
 
 TEST_P(Deadlock, OfMainAloneIsThrownByRun) {
   gate never;
-  static_cast<void>(report_of([&] { run([&]() -> int { never.pass(); return 1; }); }));
+  static_cast<void>(report_of([&] {
+    run([&]() -> int {
+      never.pass();
+      return 1;
+    });
+  }));
 }
 
 TEST_P(Deadlock, AFiberThatJoinsItselfIsOne) {
@@ -420,7 +425,8 @@ TEST_P(Deadlock, AFiberThatBlocksForEverInUncancellableEndsTheProcessWithAReport
                           never.pass();
                         }),
               testing::KilledBySignal(SIGABRT),
-              "coir: fatal: all fibers are asleep - deadlock.*fiber [0-9]+ \"stubborn\", spawned at .*deadlock_test.cpp:[0-9]+.*"
+              "coir: fatal: all fibers are asleep - deadlock.*fiber [0-9]+ \"stubborn\", spawned at "
+              ".*deadlock_test.cpp:[0-9]+.*"
               "gate");
 }
 

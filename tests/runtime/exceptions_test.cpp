@@ -1,5 +1,5 @@
-// A fiber is a thread of execution to the C++ exception machinery: it may block in catch blocks and in destructors during
-// unwinding, migrate there, and rethrow; what is caught and what is in flight stays its own.
+// A fiber is a thread of execution to the C++ exception machinery: it may block in catch blocks and in destructors
+// during unwinding, migrate there, and rethrow; what is caught and what is in flight stays its own.
 #include <atomic>
 #include <chrono>
 #include <exception>

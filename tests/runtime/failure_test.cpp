@@ -1,4 +1,5 @@
-// What cannot be thrown to anybody: an exception that leaves a go fiber, or a detached one, ends the process with a report.
+// What cannot be thrown to anybody: an exception that leaves a go fiber, or a detached one, ends the process with a
+// report.
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -26,14 +27,15 @@ class Failure : public runtime_test::leak_checked {
 #define EXPECT_TERMINATES(statement, report) EXPECT_EXIT(statement, testing::KilledBySignal(SIGABRT), report)
 
 TEST_P(Failure, AnExceptionThatLeavesAGoFiberNamesItselfTheFiberAndTheSpawnSite) {
-  EXPECT_TERMINATES(run([] {
-                      coir::go([] {
-                        coir::this_fiber::set_name("the culprit");
-                        coir::yield();
-                        throw std::runtime_error("out of luck");
-                      });
-                    }),
-                    "std::runtime_error: out of luck.*fiber [0-9]+ \"the culprit\", spawned at .*failure_test.cpp:[0-9]+");
+  EXPECT_TERMINATES(
+      run([] {
+        coir::go([] {
+          coir::this_fiber::set_name("the culprit");
+          coir::yield();
+          throw std::runtime_error("out of luck");
+        });
+      }),
+      "std::runtime_error: out of luck.*fiber [0-9]+ \"the culprit\", spawned at .*failure_test.cpp:[0-9]+");
 }
 
 TEST_P(Failure, AnExceptionThatIsNoStdExceptionIsNamedByItsType) {
@@ -65,9 +67,7 @@ TEST_P(Failure, CallsTheTerminateHandler) {
 }
 
 TEST_P(Failure, CancelledIsAGoFibersSilentEnd) {
-  run([] {
-    coir::go([c = counted()] { throw coir::cancelled(); });
-  });
+  run([] { coir::go([c = counted()] { throw coir::cancelled(); }); });
 }
 
 // ---- detach --------------------------------------------------------------------------------------------------------
@@ -75,7 +75,6 @@ TEST_P(Failure, CancelledIsAGoFibersSilentEnd) {
 TEST_P(Failure, ADetachedTaskGoesOnByItself) {
   std::atomic<int> ended{0};
   run([&] {
-    gate door;
     for (int i = 0; i < 50; ++i) {
       coir::task<counted> t = coir::spawn([&ended, i] {
         if (i % 3 == 0) coir::yield();

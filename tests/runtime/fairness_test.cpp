@@ -1,4 +1,5 @@
-// Fibers really run at once, and nobody is starved: by pairs that yield or talk to each other, by floods, by a busy loop.
+// Fibers really run at once, and nobody is starved: by pairs that yield or talk to each other, by floods, by a busy
+// loop.
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -209,7 +210,8 @@ std::string case_name(const testing::TestParamInfo<std::tuple<unsigned, storm>>&
 
 INSTANTIATE_TEST_SUITE_P(Storms, Fairness,
                          testing::Combine(coir_test::processors,
-                                          testing::Values(storm::yielding_pairs, storm::ping_pong_pairs, storm::spawning)),
+                                          testing::Values(storm::yielding_pairs, storm::ping_pong_pairs,
+                                                          storm::spawning)),
                          case_name);
 
 // ---- a busy loop that never enters the runtime, with another processor beside it -----------------------------------

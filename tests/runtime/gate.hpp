@@ -1,5 +1,6 @@
-// A door that is shut until somebody opens it, for fibers and plain threads alike: what tests of the runtime block on, since
-// this layer has no channel or mutex of its own. Made of the parking protocol's public pieces, so it tests those as well.
+// A door that is shut until somebody opens it, for fibers and plain threads alike: what tests of the runtime block on,
+// since this layer has no channel or mutex of its own. Made of the parking protocol's public pieces, so it tests those
+// as well.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// The idle protocol as a user sees it: what is made ready runs, though the last worker is just going to sleep, and a process
-// with nothing to do uses no CPU.
+// The idle protocol as a user sees it: what is made ready runs, though the last worker is just going to sleep, and a
+// process with nothing to do uses no CPU.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -23,7 +23,9 @@ class Idle : public runtime_test::leak_checked {};
 std::chrono::microseconds cpu_time_used() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const auto of = [](const timeval& t) { return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec); };
+  const auto of = [](const timeval& t) {
+    return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
+  };
   return of(usage.ru_utime) + of(usage.ru_stime);
 }
 

@@ -1,5 +1,5 @@
-// The parking protocol under fire: a fiber that is claimed the moment it can be, while it is still switching out, is resumed
-// once and not before it has left; exactly one of several claimers wins.
+// The parking protocol under fire: a fiber that is claimed the moment it can be, while it is still switching out, is
+// resumed once and not before it has left; exactly one of several claimers wins.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -100,11 +100,11 @@ TEST_P(Park, FibersWokenByFibersWhileTheySwitchOutAreResumedOnce) {
   run([&] {
     constexpr int seats = 4;
     hot_seat all[seats];
-    const int rounds = scaled(5'000);
+    constexpr int rounds = scaled(5'000);
     std::atomic<int> left{seats};
     std::vector<coir::task<int>> sleepers;
     for (hot_seat& seat : all) {
-      sleepers.push_back(coir::spawn([&seat, &left, rounds] {
+      sleepers.push_back(coir::spawn([&seat, &left] {
         alone check;
         int resumed = 0;
         check.enter();

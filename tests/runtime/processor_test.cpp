@@ -1,5 +1,5 @@
-// Who holds a processor holds it alone: its owner inside the runtime bracket, or who succeeded in try_lock. Litmus tests of the
-// bracket and of the fences that it stands on; and how many CPUs may be used.
+// Who holds a processor holds it alone: its owner inside the runtime bracket, or who succeeded in try_lock. Litmus
+// tests of the bracket and of the fences that it stands on; and how many CPUs may be used.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -65,8 +65,8 @@ TEST(AsymmetricFence, AtLeastOneSideSeesTheOther) {
 
 // ---- the bracket ---------------------------------------------------------------------------------------------------
 
-/// Two counters that only who is alone can keep equal. Relaxed loads and stores, no read-modify-write: as plain data, but
-/// without ThreadSanitizer, which cannot see the bracket's fences, calling it a race.
+/// Two counters that only who is alone can keep equal. Relaxed loads and stores, no read-modify-write: as plain data,
+/// but without ThreadSanitizer, which cannot see the bracket's fences, calling it a race.
 class fragile {
  public:
   void touch() {
@@ -86,11 +86,12 @@ class fragile {
 
 class Bracket : public testing::Test {
  protected:
-  Bracket() : runtime_([] {
-    coir::options o;
-    o.processors = 1;
-    return o;
-  }()) {
+  Bracket()
+      : runtime_([] {
+          coir::options o;
+          o.processors = 1;
+          return o;
+        }()) {
     runtime_.run([this] { home_ = &current_scheduler("test"); });
     contested_ = std::make_unique<processor>(0U);
   }

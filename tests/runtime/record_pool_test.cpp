@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include <coir/start_record.hpp>
 #include <gtest/gtest.h>
+#include <coir/start_record.hpp>
 
 #include "coir_test.hpp"
 

@@ -23,7 +23,9 @@ using namespace std::chrono_literals;
 
 class Run : public runtime_test::leak_checked {};
 
-TEST_P(Run, ReturnsWhatMainReturns) { EXPECT_EQ(run([] { return 42; }), 42); }
+TEST_P(Run, ReturnsWhatMainReturns) {
+  EXPECT_EQ(run([] { return 42; }), 42);
+}
 
 TEST_P(Run, ReturnsAReferenceToTheVeryObject) {
   int object = 0;
@@ -76,7 +78,8 @@ TEST_P(Run, RethrowsWhatMainThrows) {
   } catch (const strange& s) {
     EXPECT_EQ(s.value, 3);
   }
-  expect_throw_message<std::runtime_error>([&] { run([]() -> int { throw std::runtime_error("of main"); }); }, "of main");
+  expect_throw_message<std::runtime_error>([&] { run([]() -> int { throw std::runtime_error("of main"); }); },
+                                           "of main");
 }
 
 TEST_P(Run, InsideAFiberIsALogicError) {
@@ -98,7 +101,8 @@ TEST_P(Run, GivesTheProcessorsThatItWasAskedFor) {
 }
 
 TEST_P(Run, CanBeRepeated) {
-  for (int i = 0; i < coir_test::scaled(500); ++i) ASSERT_EQ(run([i] { return coir::spawn([i] { return i; }).get(); }), i);
+  for (int i = 0; i < coir_test::scaled(500); ++i)
+    ASSERT_EQ(run([i] { return coir::spawn([i] { return i; }).get(); }), i);
 }
 
 TEST_P(Run, SeesWhatItsThreadWroteAndTheThreadSeesWhatItWrote) {

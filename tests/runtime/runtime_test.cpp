@@ -160,7 +160,8 @@ TEST_P(Runtime, AFiberOfOneSpawnsIntoTheOtherAndJoinsIt) {
       s += two.spawn([&, i] {
                 EXPECT_EQ(&coir::runtime::current(), &two);
                 return i;
-              }).get();
+              })
+               .get();
       EXPECT_EQ(&coir::runtime::current(), &one);
     }
     return s;

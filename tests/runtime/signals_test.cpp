@@ -23,8 +23,8 @@ using clock = std::chrono::steady_clock;
 
 std::atomic<long> signals_seen{0};
 
-/// While one lives, every other thread of the process is sent SIGUSR1 again and again; the handler does nothing, and no call
-/// is restarted.
+/// While one lives, every other thread of the process is sent SIGUSR1 again and again; the handler does nothing, and no
+/// call is restarted.
 class signal_storm {
  public:
   signal_storm() {

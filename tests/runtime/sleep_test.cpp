@@ -68,7 +68,8 @@ TEST_P(Sleep, TheLongestDurationsSleepOnAndCanBeCancelled) {
     tasks.push_back(coir::spawn([] { coir::sleep_for(std::chrono::hours::max()); }));
     tasks.push_back(coir::spawn([] { coir::sleep_for(std::chrono::nanoseconds::max()); }));
     tasks.push_back(coir::spawn([] { coir::sleep_for(std::chrono::duration<double>(1e300)); }));
-    tasks.push_back(coir::spawn([] { coir::sleep_for(std::chrono::duration<float>(std::numeric_limits<float>::infinity())); }));
+    tasks.push_back(
+        coir::spawn([] { coir::sleep_for(std::chrono::duration<float>(std::numeric_limits<float>::infinity())); }));
     tasks.push_back(coir::spawn([] { coir::sleep_until(clock::time_point::max()); }));
     tasks.push_back(coir::spawn([] { coir::sleep_until(std::chrono::system_clock::time_point::max()); }));
     until_blocked(tasks);

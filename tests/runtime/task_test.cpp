@@ -40,7 +40,8 @@ TEST_P(Task, GetReturnsTheResult) {
 
 TEST_P(Task, GetRethrowsTheException) {
   run([] {
-    expect_throw_message<std::runtime_error>([] { coir::spawn([] { throw std::runtime_error("failed"); }).get(); }, "failed");
+    expect_throw_message<std::runtime_error>([] { coir::spawn([] { throw std::runtime_error("failed"); }).get(); },
+                                             "failed");
     EXPECT_THROW(coir::spawn([]() -> int { throw 5; }).get(), int);
   });
 }
@@ -153,7 +154,9 @@ TEST_P(Task, MayHaveSeveralWhoWait) {
 
 TEST_P(Task, AChainOfJoinsIsAsDeepAsOneLikes) {
   struct chain {
-    static int link(int n) { return n == 0 ? 0 : coir::spawn([n] { return link(n - 1); }).get() + 1; }
+    static int link(int n) {
+      return n == 0 ? 0 : coir::spawn([n] { return link(n - 1); }).get() + 1;
+    }
   };
   const int depth = coir_test::thread_sanitizer ? 500 : 5000;
   EXPECT_EQ(run([&] { return chain::link(depth); }), depth);

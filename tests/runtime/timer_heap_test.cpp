@@ -1,5 +1,5 @@
-// The timer heap against a std::multimap: earliest first, each fired once, lazily cancelled ones never; and cancelled timers
-// hold no memory for long.
+// The timer heap against a std::multimap: earliest first, each fired once, lazily cancelled ones never; and cancelled
+// timers hold no memory for long.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>

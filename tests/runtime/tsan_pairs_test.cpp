@@ -1,5 +1,5 @@
-// ThreadSanitizer and the runtime's own synchronization: a race between two fibers is reported, whichever processor runs
-// them; its twin that spawns or joins where it should is silent. Each program runs in a process of its own.
+// ThreadSanitizer and the runtime's own synchronization: a race between two fibers is reported, whichever processor
+// runs them; its twin that spawns or joins where it should is silent. Each program runs in a process of its own.
 #include <atomic>
 #include <cstdlib>
 

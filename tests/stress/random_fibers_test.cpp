@@ -1,9 +1,9 @@
-// Random programs of fibers that start, stop, join, drop and wake each other, at few and at many processors, for as long as
-// COIR_STRESS_SECONDS says (3 by default, shared among the numbers of processors). Each program follows from a seed, but for the
-// schedule; the seed of the one that fails is printed, and COIR_STRESS_SEED runs it again.
+// Random programs of fibers that start, stop, join, drop and wake each other, at few and at many processors, for as
+// long as COIR_STRESS_SECONDS says (3 by default, shared among the numbers of processors). Each program follows from a
+// seed, but for the schedule; the seed of the one that fails is printed, and COIR_STRESS_SEED runs it again.
 //
-// What must hold, whatever they do: every fiber that was started ends; a task's result is its own, or its own exception;
-// nothing is left behind; and run() returns (else the test's timeout tells).
+// What must hold, whatever they do: every fiber that was started ends; a task's result is its own, or its own
+// exception; nothing is left behind; and run() returns (else the test's timeout tells).
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -50,7 +50,8 @@ struct arena {
   std::vector<std::unique_ptr<gate>> gates;
 };
 
-/// One fiber: draws what to do from its seed. A task returns its own seed, so that nobody can be given another's result.
+/// One fiber: draws what to do from its seed. A task returns its own seed, so that nobody can be given another's
+/// result.
 class actor {
  public:
   actor(arena& a, std::uint64_t seed, bool may_fail) : arena_(a), seed_(seed), state_(seed), may_fail_(may_fail) {}
@@ -192,7 +193,8 @@ void run_program(unsigned processors, std::uint64_t seed) {
         }
       });
     }
-    for (std::uint64_t i = 0; i < 10; ++i) rt.go([x = actor(a, mixed(state + i), false), c = counted()]() mutable { x(); });
+    for (std::uint64_t i = 0; i < 10; ++i)
+      rt.go([x = actor(a, mixed(state + i), false), c = counted()]() mutable { x(); });
     if (draw(4) == 0) rt.cancel();
     if (foreign.joinable()) foreign.join();
     rt.wait();

@@ -1,5 +1,5 @@
-// The runtime's accessors of "the current worker, fiber, runtime" after migrations, in functions where an optimizer would like
-// to ask but once. Built at several optimization levels; see CMakeLists.txt.
+// The runtime's accessors of "the current worker, fiber, runtime" after migrations, in functions where an optimizer
+// would like to ask but once. Built at several optimization levels; see CMakeLists.txt.
 #include <atomic>
 #include <chrono>
 #include <vector>
@@ -25,8 +25,8 @@ using namespace coir::detail;
 
 class Accessors : public coir_test::with_processors {
  protected:
-  /// Runs `round(runtime)` in many fibers at once until `enough` rounds have begun on one thread and ended on another; with
-  /// one processor, where none can, a fixed number of times.
+  /// Runs `round(runtime)` in many fibers at once until `enough` rounds have begun on one thread and ended on another;
+  /// with one processor, where none can, a fixed number of times.
   template <class Round>
   void until_migrated(int enough, Round round) const {
     coir::runtime rt{opts()};
