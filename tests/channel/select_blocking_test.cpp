@@ -175,6 +175,29 @@ TEST_P(SelectBlocking, CloseWakesABlockedSelect) {
   });
 }
 
+TEST_P(SelectBlocking, AReceiveFromAVoidChannelGivesItsHandlerABool) {
+  run([] {
+    const chan<void> ch = make_chan<void>(), never = make_chan<void>();
+    std::optional<bool> by_handler;
+    bool filled = false;
+    coir::task<void> waiter = coir::spawn([&] {
+      EXPECT_EQ(select(on_recv(never), on_recv(ch, [&](bool open) { by_handler = open; })), 1U);
+      EXPECT_EQ(select(on_recv(ch, filled), on_recv(never)), 0U);
+      EXPECT_EQ(by_handler, true);
+      EXPECT_TRUE(filled);
+      EXPECT_EQ(select(on_recv(never), on_recv(ch, [&](bool open) { by_handler = open; })), 1U);
+      EXPECT_EQ(select(on_recv(ch, filled), on_recv(never)), 0U);
+    });
+    EXPECT_EQ(select(on_send(ch), on_recv(never)), 0U);
+    EXPECT_EQ(select(on_recv(never), on_send(ch)), 1U);
+    until_blocked(waiter);
+    ch.close();
+    waiter.get();
+    EXPECT_EQ(by_handler, false);
+    EXPECT_FALSE(filled);
+  });
+}
+
 TEST_P(SelectBlocking, LaterWaitersBehindALosingCaseAreNotOrphaned) {
   run([] {
     const chan<int> a = make_chan<int>(), b = make_chan<int>();
