@@ -1,10 +1,9 @@
-// Deadlock: reported with every blocked fiber, unwound, and raised only when it is certain.
+// Deadlock: reported with every blocked fiber, which are then unwound.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "counted.hpp"
@@ -12,8 +11,6 @@
 
 namespace {
 
-using coir_test::until;
-using coir_test::until_blocked;
 using runtime_test::counted;
 using runtime_test::gate;
 using namespace std::chrono_literals;
@@ -273,144 +270,6 @@ TEST_P(Deadlock, CanBeHadManyTimes) {
                    never.pass();
                  }),
                  coir::deadlock);
-  }
-}
-
-// ---- only when certain ---------------------------------------------------------------------------------------------
-
-TEST_P(Deadlock, IsNoneWhileATimerIsPending) {
-  gate door;
-  run([&] {
-    coir::go([&] {
-      coir::sleep_for(30ms);
-      door.open();
-    });
-    door.pass();
-  });
-  run([] {
-    gate never;
-    EXPECT_FALSE(never.pass_for(30ms));
-  });
-}
-
-TEST_P(Deadlock, IsReportedOnceTheLastTimerIsGone) {
-  gate never;
-  std::atomic<bool> slept{false};
-  static_cast<void>(report_of([&] {
-    run([&] {
-      coir::go([&] {
-        coir::sleep_for(20ms);
-        slept = true;
-      });
-      never.pass();
-    });
-  }));
-  EXPECT_TRUE(slept);
-}
-
-TEST_P(Deadlock, ATimerThatWasCancelledDoesNotHoldItUp) {
-  gate never, door;
-  static_cast<void>(report_of([&] {
-    run([&] {
-      std::vector<coir::task<bool>> sleepers;
-      for (int i = 0; i < 10; ++i) sleepers.push_back(coir::spawn([&] { return door.pass_for(1h); }));
-      until_blocked(sleepers);
-      door.open();
-      for (coir::task<bool>& s : sleepers) EXPECT_TRUE(s.get());
-      never.pass();
-    });
-  }));
-}
-
-TEST_P(Deadlock, IsNoneWhileAForeignThreadLives) {
-  gate door;
-  std::thread foreign([&] {
-    until([&] { return door.awaited(); });
-    std::this_thread::sleep_for(50ms);  // long enough for several looks at it
-    door.open();
-  });
-  EXPECT_NO_THROW(run([&] { door.pass(); }));
-  foreign.join();
-}
-
-TEST_P(Deadlock, IsReportedOnceTheForeignThreadHasEnded) {
-  gate never;
-  std::atomic<bool> leaving{false};
-  std::thread foreign([&] {
-    until([&] { return never.awaited(); });
-    std::this_thread::sleep_for(30ms);
-    leaving = true;
-  });
-  static_cast<void>(report_of([&] { run([&] { never.pass(); }); }));
-  EXPECT_TRUE(leaving);
-  foreign.join();
-}
-
-TEST_P(Deadlock, IsNoneWhileAnotherRuntimeIsBusy) {
-  coir::runtime other{opts()};
-  gate door;
-  other.go([&] {
-    const auto end = std::chrono::steady_clock::now() + 40ms;
-    while (std::chrono::steady_clock::now() < end) {
-    }
-    door.open();
-  });
-  EXPECT_NO_THROW(run([&] { door.pass(); }));
-}
-
-TEST_P(Deadlock, IsNoneWhileAnotherRuntimeHasATimer) {
-  coir::runtime other{opts()};
-  gate door;
-  other.go([&] {
-    coir::sleep_for(40ms);
-    door.open();
-  });
-  EXPECT_NO_THROW(run([&] { door.pass(); }));
-}
-
-TEST_P(Deadlock, OfTwoRuntimesIsReportedByBoth) {
-  coir::runtime one{opts()}, two{opts()};
-  gate never;
-  std::thread other([&] { EXPECT_THROW(two.run([&] { never.pass(); }), coir::deadlock); });
-  EXPECT_THROW(one.run([&] { never.pass(); }), coir::deadlock);
-  EXPECT_THROW(one.wait(), coir::deadlock);
-  EXPECT_THROW(two.wait(), coir::deadlock);  // a thread in wait() cannot act either
-  other.join();
-}
-
-TEST_P(Deadlock, OfOneRuntimeIsThrownToEachThreadThatRunsInIt) {
-  coir::runtime rt{opts()};
-  gate never;
-  std::atomic<int> deadlocks{0};
-  const auto body = [&] {
-    try {
-      rt.run([&] { never.pass(); });
-    } catch (const coir::deadlock&) {
-      ++deadlocks;
-    }
-  };
-  std::thread other(body);
-  body();
-  other.join();
-  EXPECT_EQ(deadlocks, 2);
-  EXPECT_THROW(rt.wait(), coir::deadlock);
-}
-
-// One thread's run watches while the other's ends: the watch must pass to whoever is left.
-TEST_P(Deadlock, IsSeenThoughAnotherThreadsRunHasJustEnded) {
-  for (int i = 0; i < coir_test::scaled(100); ++i) {
-    coir::runtime rt{opts()};
-    gate never, door;
-    std::thread other([&] { rt.run([&] { door.pass(); }); });
-    std::thread opener([&] {
-      until([&] { return door.awaited() && never.awaited(); });
-      door.open();
-    });
-    EXPECT_THROW(rt.run([&] { never.pass(); }), coir::deadlock);
-    EXPECT_THROW(rt.wait(), coir::deadlock);
-    other.join();
-    opener.join();
-    if (HasFailure()) break;
   }
 }
 
