@@ -23,18 +23,18 @@ constexpr std::size_t close_batch = 64;
 // How many nodes ahead of the claims their waiters are fetched into the cache.
 constexpr int fetch_ahead = 4;
 
-// Following the list is a cache miss a node, and the next miss is known only after it. But the stacks of fibers that were
-// started one after the other lie at regular distances, so where the list will be is guessed: so many times fetch_ahead
-// nodes further on. (100 ns a waiter instead of 150; a wrong guess costs a fetch.)
+// Following the list is a cache miss a node, and the next miss is known only after it. But the stacks of fibers that
+// were started one after the other lie at regular distances, so where the list will be is guessed: so many times
+// fetch_ahead nodes further on. (100 ns a waiter instead of 150; a wrong guess costs a fetch.)
 constexpr std::uintptr_t guess_ahead = 2;
 
 }  // namespace
 
 chan_core* chan_core::make(std::size_t capacity, const element_operations& element) {
-  const std::size_t most = element.size == 0 ? static_cast<std::size_t>(PTRDIFF_MAX)
-                                             : (largest_allocation - element.offset) / element.size;
+  const std::size_t most =
+      element.size == 0 ? static_cast<std::size_t>(PTRDIFF_MAX) : (largest_allocation - element.offset) / element.size;
   if (capacity > most) throw std::length_error("make_chan: impossible capacity");
-  void* memory = ::operator new(element.offset + capacity * element.size, std::align_val_t{element.alignment});
+  void* memory = ::operator new (element.offset + capacity * element.size, std::align_val_t{element.alignment});
   return ::new (memory) chan_core(capacity, element);
 }
 
@@ -46,7 +46,7 @@ void chan_core::destroy() noexcept {
     head_ = wrapped(head_ + 1);
   }
   this->~chan_core();
-  ::operator delete(static_cast<void*>(this), std::align_val_t{element.alignment});
+  ::operator delete (static_cast<void*>(this), std::align_val_t{element.alignment});
 }
 
 bool chan_core::wait(wait_queue& queue, wait_node& node, const char* what, deadline until) {
@@ -58,7 +58,8 @@ bool chan_core::wait(wait_queue& queue, wait_node& node, const char* what, deadl
   node.who = &self;
   queue.push_back(node);
   const wake how = park(self, lock, {what, this}, until);
-  if (how == wake::fired) [[likely]] return true;  // unlinked by the claimer; the channel may be gone
+  if (how == wake::fired) [[likely]]
+    return true;  // unlinked by the claimer; the channel may be gone
   lock.lock();
   queue.remove(node);
   lock.unlock();
@@ -128,7 +129,9 @@ void wait_out(const char* what, deadline until) {
   waiter& self = this_waiter();
   if (!begin_wait(self)) throw_cancelled();
   // No node, no lock: only the timer or a canceller ends this.
-  if (park(self, [](void*) noexcept {}, nullptr, {what}, until) == wake::cancelled) throw_cancelled();
+  if (park(
+          self, [](void*) noexcept {}, nullptr, {what}, until) == wake::cancelled)
+    throw_cancelled();
 }
 
 }  // namespace coir::detail

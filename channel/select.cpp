@@ -54,6 +54,10 @@ class selection {
 
   void sort();
   void note_timeout(std::uint32_t i);
+  /// The k-th of the cases on channels and, after them, on stop tokens.
+  std::uint32_t waiting_case(std::uint32_t k) const noexcept {
+    return order_[k < channels_ ? k : n_ - 1 - (k - channels_)];
+  }
   chan_core* core(std::uint32_t k) const noexcept { return cases_[order_[k]].core; }
   /// Whether the k-th of the ordered cases is the first of its channel.
   bool first(std::uint32_t k) const noexcept { return k == 0 || core(k) != core(k - 1); }
@@ -75,7 +79,7 @@ class selection {
 
   select_case* cases_;
   std::uint32_t n_;
-  std::uint32_t* order_;        // the cases on channels, by address; then those on stop tokens
+  std::uint32_t* order_;  // n_ places: first the cases on channels, by address; last those on stop tokens
   std::uint32_t channels_ = 0;
   std::uint32_t stops_ = 0;
   std::uint32_t otherwise_ = none;
@@ -113,14 +117,17 @@ void selection::sort() {
         note_timeout(i);
         break;
       case kind::stop:
-        if (cases_[i].stop().possible()) ++stops_;
+        // Asked once: a token ceases to be possible when its last source is gone.
+        if (cases_[i].stop().possible()) order_[n_ - ++stops_] = i;
         break;
       case kind::otherwise:
         if (otherwise_ == none) otherwise_ = i;
         break;
     }
   }
-  const auto before = [this](std::uint32_t a, std::uint32_t b) { return std::less<>{}(cases_[a].core, cases_[b].core); };
+  const auto before = [this](std::uint32_t a, std::uint32_t b) {
+    return std::less<>{}(cases_[a].core, cases_[b].core);
+  };
   constexpr std::uint32_t few = 16;
   if (channels_ > few) {
     std::sort(order_, order_ + channels_, before);
@@ -132,14 +139,11 @@ void selection::sort() {
       order_[to] = moving;
     }
   }
-  std::uint32_t next = channels_;
-  for (std::uint32_t i = 0; next != channels_ + stops_; ++i)
-    if (cases_[i].what == kind::stop && cases_[i].stop().possible()) order_[next++] = i;
 }
 
 void selection::unlock_all() noexcept {
-  // As soon as a lock is free a claimer may wake the sleeper; it cannot leave before the last lock is free, but then this
-  // frame may be gone. So nothing of it is read after that.
+  // As soon as a lock is free a claimer may wake the sleeper; it cannot leave before the last lock is free, but then
+  // this frame may be gone. So nothing of it is read after that.
   std::uint32_t k = 0;
   while (k < channels_) {
     chan_core* const here = core(k);
@@ -159,7 +163,7 @@ std::uint32_t selection::take_ready() {
     std::uint32_t ready = 0;
     const std::uint32_t all = channels_ + stops_;
     for (std::uint32_t k = 0; k < all; ++k)
-      if (cases_[order_[k]].seems_ready()) ++ready;
+      if (cases_[waiting_case(k)].seems_ready()) ++ready;
     if (ready == 0) return none;
     std::uint32_t skip = 0;
     if (ready > 1) {
@@ -175,12 +179,12 @@ std::uint32_t selection::take_ready() {
     }
     std::uint32_t k = 0;
     for (; k < all; ++k) {
-      if (!cases_[order_[k]].seems_ready()) continue;
+      if (!cases_[waiting_case(k)].seems_ready()) continue;
       if (skip == 0) break;
       --skip;
     }
     if (k == all) continue;  // cannot be: what is ready under the locks stays so
-    const std::uint32_t i = order_[k];
+    const std::uint32_t i = waiting_case(k);
     const select_case& c = cases_[i];
     waiter* woken = nullptr;
     const attempt how = c.on_channel() ? attempt_locked(c, woken) : attempt::done;
@@ -220,14 +224,14 @@ void selection::unlink(const wait_node* fired) noexcept {
 }
 
 void selection::arm(waiter& self) {
-  for (std::uint32_t k = channels_; k < channels_ + stops_; ++k) {
+  for (std::uint32_t k = n_ - stops_; k < n_; ++k) {
     select_case& c = cases_[order_[k]];
     c.stop().arm(self, make_node(c, order_[k]));
   }
 }
 
 void selection::disarm() noexcept {
-  for (std::uint32_t k = channels_; k < channels_ + stops_; ++k) cases_[order_[k]].stop().disarm();
+  for (std::uint32_t k = n_ - stops_; k < n_; ++k) cases_[order_[k]].stop().disarm();
 }
 
 std::uint32_t selection::sleep(waiter& self) {
@@ -238,7 +242,7 @@ std::uint32_t selection::sleep(waiter& self) {
   if (stops_ != 0) {
     const std::uint64_t word = self.word();
     bool requested = false;
-    for (std::uint32_t k = channels_; k < channels_ + stops_; ++k)
+    for (std::uint32_t k = n_ - stops_; k < n_; ++k)
       if (cases_[order_[k]].stop().look(word)) requested = true;
     if (requested) {
       abandon_wait(self);

@@ -5,21 +5,21 @@
 //   for (int v : ch) use(v);
 //
 // chan<T> is a cheap shared handle: copies are the same channel, which lives as long as one handle does; values left in
-// it are destroyed with it. A default-constructed one is the nil channel: sending to and receiving from it block forever,
-// its try forms never succeed, len() and cap() are 0. send_chan<T> and recv_chan<T> are one direction each; a chan<T>
-// converts to both.
+// it are destroyed with it. A default-constructed one is the nil channel: sending to and receiving from it block
+// forever, its try forms never succeed, len() and cap() are 0. send_chan<T> and recv_chan<T> are one direction each; a
+// chan<T> converts to both.
 //
-// A channel holds up to `capacity` values; with none, a send waits until a receiver takes the value. Values arrive in the
-// order sent, waiters are served in the order they came. T may be move-only and need not be default-constructible, but its
-// move constructor must not throw; it runs under the channel's spin lock, so it must not use the channel or block.
+// A channel holds up to `capacity` values; with none, a send waits until a receiver takes the value. Values arrive in
+// the order sent, waiters are served in the order they came. T may be move-only and need not be default-constructible,
+// but its move constructor must not throw; it runs under the channel's spin lock, so it must not use the channel or
+// block.
 //
-// Thread safety: every member may be called on one channel from any number of fibers and threads; one handle *object* is
-// like a std::shared_ptr: const use beside const use only.
-// Happens-before (the Go memory model): a send happens before its receive completes; the k-th receive on a channel of
-// capacity C before the (k+C)-th send completes; close() before a receive that returns because of it.
-// Exceptions: closed_channel as said; `cancelled` from every call that blocks in a cancelled fiber, which then has
-// neither sent nor received anything.
-// Semantics: the Go specification, "Channel types", "Send statements", "Receive operator", "Close".
+// Thread safety: every member may be called on one channel from any number of fibers and threads; one handle *object*
+// is like a std::shared_ptr: const use beside const use only. Happens-before (the Go memory model): a send happens
+// before its receive completes; the k-th receive on a channel of capacity C before the (k+C)-th send completes; close()
+// before a receive that returns because of it. Exceptions: closed_channel as said; `cancelled` from every call that
+// blocks in a cancelled fiber, which then has neither sent nor received anything. Semantics: the Go specification,
+// "Channel types", "Send statements", "Receive operator", "Close".
 #pragma once
 
 #include <chrono>
@@ -92,12 +92,10 @@ inline recv_status received(attempt a, recv_status if_not) noexcept {
 template <class Handle, class T>
 class send_members {
  public:
-  /// Sends: blocks until a receiver has taken the value or the buffer has room. Throws closed_channel on a closed channel
-  /// (also when it is closed meanwhile); an rvalue is then left as it was.
+  /// Sends: blocks until a receiver has taken the value or the buffer has room. Throws closed_channel on a closed
+  /// channel (also when it is closed meanwhile); an rvalue is then left as it was.
   void send(T&& value) const { detail::send<T>(core(), value); }
-  void send(const T& value) const
-    requires std::is_copy_constructible_v<T>
-  {
+  void send(const T& value) const requires std::is_copy_constructible_v<T> {
     T copy(value);
     detail::send<T>(core(), copy);
   }
@@ -106,9 +104,7 @@ class send_members {
   /// Never blocks.
   send_status try_send(T& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
   send_status try_send(T&& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
-  send_status try_send(const T& value) const
-    requires std::is_copy_constructible_v<T>
-  {
+  send_status try_send(const T& value) const requires std::is_copy_constructible_v<T> {
     T copy(value);
     return sent(detail::try_send<T>(core(), copy));
   }
@@ -183,7 +179,8 @@ class recv_members {
     return assign(value, taken, a, recv_status::would_block);
   }
 
-  /// Receives, but waits no longer than d, or until t. `value` is assigned only if `done`. A time that is over tries once.
+  /// Receives, but waits no longer than d, or until t. `value` is assigned only if `done`. A time that is over tries
+  /// once.
   template <class Rep, class Period>
   recv_status recv_for(T& value, std::chrono::duration<Rep, Period> d) const {
     std::optional<T> taken;
@@ -206,7 +203,8 @@ class recv_members {
   chan_core* core() const noexcept { return chan_access::core(static_cast<const Handle&>(*this)); }
 
   static recv_status assign(T& value, std::optional<T>& taken, attempt a, recv_status if_not) {
-    static_assert(std::is_move_assignable_v<T>, "coir: to receive into a T&, T must be move-assignable; recv() needs not");
+    static_assert(std::is_move_assignable_v<T>,
+                  "coir: to receive into a T&, T must be move-assignable; recv() needs not");
     if (taken) value = std::move(*taken);
     return received(a, if_not);
   }
@@ -224,12 +222,14 @@ class recv_members<Handle, void> {
   template <class Rep, class Period>
   recv_status recv_for(std::chrono::duration<Rep, Period> d) const {
     std::optional<unit> taken;
-    return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_after(d); }), recv_status::timed_out);
+    return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_after(d); }),
+                    recv_status::timed_out);
   }
   template <class Clock, class Duration>
   recv_status recv_until(std::chrono::time_point<Clock, Duration> t) const {
     std::optional<unit> taken;
-    return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_to_come(t); }), recv_status::timed_out);
+    return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_to_come(t); }),
+                    recv_status::timed_out);
   }
 
  private:

@@ -1,21 +1,24 @@
 // The untyped heart of a channel, and the rules of sending and receiving, written once for the typed hot path and for
 // the untyped select. Not for users.
 //
-// Everything is guarded by lock_, which stands alone in the lock order: who holds one channel's lock takes no other, but
-// for select, which takes several in the order of their addresses. What is atomic beside it is so that it may be read
-// without the lock as a hint (relaxed; whoever acts on a hint looks again under the lock).
+// Everything is guarded by lock_, which stands alone in the lock order: who holds one channel's lock takes no other,
+// but for select, which takes several in the order of their addresses. What is atomic beside it is so that it may be
+// read without the lock as a hint (relaxed; whoever acts on a hint looks again under the lock).
 //
 // Invariants, whenever lock_ is free ("live": its waiter is not claimed yet; a queue may also hold dead nodes, whose
 // waiters timed out, were cancelled or were served by another case of their select, and have not unlinked yet):
 //  1. A live receiver waits only while the buffer is empty and no sender waits, but of its own select.
-//  2. A live sender waits only while the buffer is full. So when a receive makes room the first live sender's value goes
+//  2. A live sender waits only while the buffer is full. So when a receive makes room the first live sender's value
+//  goes
 //     to the tail at once, and a newcomer cannot overtake it.
-//  3. After close() has returned no live node is queued. While it runs, in batches, nobody but it wakes those left over:
+//  3. After close() has returned no live node is queued. While it runs, in batches, nobody but it wakes those left
+//  over:
 //     a receive does not take from a sender that a close is about to wake.
 //  4. A waiting receiver's slot is a std::optional<T>, empty: the sender fills it; empty at the wake means closed.
 //     A waiting sender's slot is its T; it was moved from exactly if node.ok.
 // Whoever claims a waiter wakes it after unlocking. A waiter that was claimed touches this channel no more, so that the
-// channel may be dropped as soon as its last operation has returned, though the peer is still between unlock and return.
+// channel may be dropped as soon as its last operation has returned, though the peer is still between unlock and
+// return.
 #pragma once
 
 #include <atomic>
@@ -35,9 +38,9 @@ struct unit {};
 
 /// What untyped code must know about the element type.
 struct element_operations {
-  std::size_t size;       ///< in the buffer
-  std::size_t alignment;  ///< of the allocation
-  std::size_t offset;     ///< of the buffer from the core's address
+  std::size_t size;                                     ///< in the buffer
+  std::size_t alignment;                                ///< of the allocation
+  std::size_t offset;                                   ///< of the buffer from the core's address
   void (*construct)(void* place, void* from) noexcept;  ///< moves the T at `from` into a free place of the buffer
   void (*emplace)(void* slot, void* from) noexcept;     ///< moves the T at `from` into a std::optional<T>
   void (*destroy)(void* place) noexcept;                ///< a T in the buffer
@@ -200,8 +203,8 @@ struct typed_element {
     if constexpr (stored) std::destroy_at(static_cast<T*>(place));
   }
 
-  static constexpr element_operations operations{stored ? sizeof(T) : 0, alignment, offset,
-                                                 &construct,             &emplace,  &destroy};
+  static constexpr element_operations operations{
+      stored ? sizeof(T) : 0, alignment, offset, &construct, &emplace, &destroy};
 };
 
 /// A counted reference to a core, or null.

@@ -1,8 +1,8 @@
-// Sending and receiving, typed: the inlined uncontended paths, and behind them the blocking ones. Every operation of the
-// handles in <coir/chan.hpp> and every select case is one of these. Not for users. A null core is the nil channel.
+// Sending and receiving, typed: the inlined uncontended paths, and behind them the blocking ones. Every operation of
+// the handles in <coir/chan.hpp> and every select case is one of these. Not for users. A null core is the nil channel.
 //
-// T's move constructor, and the destructor of a T that was moved from, run under the channel's lock; every other code of
-// the user (assignment, destruction of an old value, clocks) is kept out of it.
+// T's move constructor, and the destructor of a T that was moved from, run under the channel's lock; every other code
+// of the user (assignment, destruction of an old value, clocks) is kept out of it.
 #pragma once
 
 #include <chrono>

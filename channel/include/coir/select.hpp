@@ -4,17 +4,18 @@
 //                coir::on_send(log, line),
 //                coir::on_timeout(100ms, [&] { ... }));
 //
-// Exactly one case takes effect; its handler, if it has one, then runs in the caller, and its index in the order written
-// is returned. If several are ready at once, one of them is chosen evenly at random. A value of a case that is not taken
-// is not moved from. A case on a nil channel is never ready; a receive from a closed channel is ready; so is a send to one,
-// and it throws closed_channel when it is chosen. With no case that could ever be ready it blocks forever.
+// Exactly one case takes effect; its handler, if it has one, then runs in the caller, and its index in the order
+// written is returned. If several are ready at once, one of them is chosen evenly at random. A value of a case that is
+// not taken is not moved from. A case on a nil channel is never ready; a receive from a closed channel is ready; so is
+// a send to one, and it throws closed_channel when it is chosen. With no case that could ever be ready it blocks
+// forever.
 //
-// A case refers to its operands (channels, rvalues to send, handlers that are lvalues) instead of copying them: write it
-// where it is used, in the call. The number of cases may differ from run to run with a select_set (<coir/select_set.hpp>,
-// included here).
+// A case refers to its operands (channels, rvalues to send, handlers that are lvalues) instead of copying them: write
+// it where it is used, in the call. The number of cases may differ from run to run with a select_set
+// (<coir/select_set.hpp>, included here).
 //
-// Exceptions: closed_channel as said, `cancelled` if it blocks in a cancelled fiber (no case has then taken effect), and
-// what the handler throws. Allocates nothing. Thread safety and happens-before are those of the channel operations.
+// Exceptions: closed_channel as said, `cancelled` if it blocks in a cancelled fiber (no case has then taken effect),
+// and what the handler throws. Allocates nothing. Thread safety and happens-before are those of the channel operations.
 // Semantics: the Go specification, "Select statements".
 #pragma once
 
@@ -51,8 +52,7 @@ class recv_case : case_base {
   using element = stored<T>;
 
   template <class Chan, class H>
-  recv_case(Chan&& channel, H&& handler)
-      : channel_(std::forward<Chan>(channel)), handler_(std::forward<H>(handler)) {}
+  recv_case(Chan&& channel, H&& handler) : channel_(std::forward<Chan>(channel)), handler_(std::forward<H>(handler)) {}
 
   bool ready() const noexcept { return channel_.core() != nullptr && channel_.core()->may_receive(); }
   bool try_now() noexcept { return try_receive<element>(channel_.core(), value_) != attempt::would_block; }
@@ -120,8 +120,7 @@ class stop_case : case_base {
  public:
   static constexpr auto what = select_case::kind::stop;
   template <class H>
-  stop_case(std::stop_token token, H&& handler)
-      : stop_(std::move(token)), handler_(std::forward<H>(handler)) {}
+  stop_case(std::stop_token token, H&& handler) : stop_(std::move(token)), handler_(std::forward<H>(handler)) {}
 
   bool ready() const noexcept { return stop_.requested(); }
   bool try_now() const noexcept { return true; }  // once requested, always
@@ -201,14 +200,13 @@ template <detail::receivable Chan, class Handler = detail::no_handler>
 [[nodiscard]] auto on_recv(Chan&& channel, Handler&& handler = {}) {
   using T = typename std::remove_cvref_t<Chan>::value_type;
   return detail::recv_case<T, detail::recv_handler<T, Handler>>(std::forward<Chan>(channel),
-                                                                 std::forward<Handler>(handler));
+                                                                std::forward<Handler>(handler));
 }
 
 /// Sends `value`: an lvalue is copied now, an rvalue is moved from only if the case is taken.
 template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan>::value_type,
           class Handler = detail::no_handler>
-  requires(!detail::sends_void<Chan>)
-[[nodiscard]] auto on_send(Chan&& channel, Value&& value, Handler&& handler = {}) {
+requires(!detail::sends_void<Chan>) [[nodiscard]] auto on_send(Chan&& channel, Value&& value, Handler&& handler = {}) {
   using T = typename std::remove_cvref_t<Chan>::value_type;
   return detail::send_case<T, detail::send_operand<T, Value&&>, Handler>(
       std::forward<Chan>(channel), std::forward<Value>(value), std::forward<Handler>(handler));
@@ -216,7 +214,7 @@ template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan
 
 /// The same on a chan<void>.
 template <detail::sendable Chan, class Handler = detail::no_handler>
-  requires detail::sends_void<Chan>
+requires detail::sends_void<Chan>
 [[nodiscard]] auto on_send(Chan&& channel, Handler&& handler = {}) {
   return detail::send_case<void, detail::send_operand<detail::unit, detail::unit&&>, Handler>(
       std::forward<Chan>(channel), detail::unit{}, std::forward<Handler>(handler));
@@ -248,8 +246,8 @@ template <class Handler = detail::no_handler>
 
 /// Waits until one of the cases takes effect; runs its handler; returns its index. See the top of this file.
 template <class... Cases>
-  requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>> && ...)
-std::size_t select(Cases&&... cases) {
+requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&...) std::size_t
+    select(Cases&&... cases) {
   if constexpr (sizeof...(Cases) == 0) {
     detail::park_forever({"select (no cases)"});
   } else {

@@ -3,10 +3,12 @@
 // Invariants:
 //  1. Exactly one case takes effect. A node of a losing case is unlinked before the select returns, throws, or runs a
 //     handler; handlers and stop callbacks' destructors run with no lock held.
-//  2. The locks of all channels of the select are held, taken in the order of their addresses, from before the last look
-//     at readiness until the sleeper's word says `waiting` (or `otherwise` is decided). So nothing becomes ready between
-//     the look and the sleep.
-//  3. A sleeper that was woken locks every channel of its cases, but the one whose case fired, before it leaves: whoever
+//  2. The locks of all channels of the select are held, taken in the order of their addresses, from before the last
+//  look
+//     at readiness until the sleeper's word says `waiting` (or `otherwise` is decided). So nothing becomes ready
+//     between the look and the sleep.
+//  3. A sleeper that was woken locks every channel of its cases, but the one whose case fired, before it leaves:
+//  whoever
 //     is still releasing the locks reads this frame until the last one is free.
 //  4. A stop request is seen, see stop_waiter.
 #pragma once
@@ -25,12 +27,12 @@ namespace coir::detail {
 
 /// Turns a stop request into the claim of a sleeping select.
 ///
-/// The callback may run before the wait has begun, or on another thread at the same time; no lock orders the two. So the
-/// callback stores requested_ and then loads word_, the sleeper stores word_ and then loads requested_, all four seq_cst:
-/// at least one of them sees the other's store. Sees the sleeper it, it takes its wait back and the stop case is ready;
-/// sees the callback the word, it claims that very wait, if it is not over. If both see, the claim fails, since the
-/// word's generation has moved on. Sleeper: arm() with no lock held; begin_wait(); look(); park; disarm() with no lock
-/// held (it waits for a callback that runs).
+/// The callback may run before the wait has begun, or on another thread at the same time; no lock orders the two. So
+/// the callback stores requested_ and then loads word_, the sleeper stores word_ and then loads requested_, all four
+/// seq_cst: at least one of them sees the other's store. Sees the sleeper it, it takes its wait back and the stop case
+/// is ready; sees the callback the word, it claims that very wait, if it is not over. If both see, the claim fails,
+/// since the word's generation has moved on. Sleeper: arm() with no lock held; begin_wait(); look(); park; disarm()
+/// with no lock held (it waits for a callback that runs).
 class stop_waiter {
  public:
   explicit stop_waiter(std::stop_token token) noexcept : token_(std::move(token)) {}
@@ -82,8 +84,8 @@ struct select_case {
   kind what{};
   bool relative = false;      ///< timeout: `when` counts from the beginning of the wait
   chan_core* core = nullptr;  ///< receive, send; null: the nil channel
-  void* slot = nullptr;       ///< receive: an empty std::optional<T> to fill; send: the T to move from; stop: its waiter
-  std::int64_t when = 0;      ///< timeout: nanoseconds
+  void* slot = nullptr;   ///< receive: an empty std::optional<T> to fill; send: the T to move from; stop: its waiter
+  std::int64_t when = 0;  ///< timeout: nanoseconds
   union {
     wait_node node;  ///< made when the wait begins
   };
@@ -98,8 +100,8 @@ struct select_case {
   }
 };
 
-/// Waits until one of the cases takes effect; returns its index. `order` is room for n indices. Throws closed_channel if
-/// the chosen case sends to a closed channel, `cancelled`.
+/// Waits until one of the cases takes effect; returns its index. `order` is room for n indices. Throws closed_channel
+/// if the chosen case sends to a closed channel, `cancelled`.
 std::size_t select_one(select_case* cases, std::size_t n, std::uint32_t* order);
 
 /// The same, but first tries what seems ready, one lock at a time.

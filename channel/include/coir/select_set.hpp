@@ -30,8 +30,8 @@ namespace coir {
 
 namespace detail {
 
-/// A case of a set: prepare() tells the core what to wait for, before each wait; finish() runs the handler, after the case
-/// has taken effect.
+/// A case of a set: prepare() tells the core what to wait for, before each wait; finish() runs the handler, after the
+/// case has taken effect.
 class set_case {
  public:
   set_case() = default;
@@ -145,28 +145,28 @@ class select_set {
   select_set& operator=(select_set&& other) noexcept;
   ~select_set();
 
-  /// Adds a receive. The handler takes a std::optional<T>, for a chan<void> a bool; or give a std::optional<T> (a bool) to
-  /// be assigned, which must outlive the set. Like all that follow: returns the index of the case; throws std::bad_alloc.
+  /// Adds a receive. The handler takes a std::optional<T>, for a chan<void> a bool; or give a std::optional<T> (a bool)
+  /// to be assigned, which must outlive the set. Like all that follow: returns the index of the case; throws
+  /// std::bad_alloc.
   template <detail::receivable Chan, class Handler = detail::no_handler>
   std::size_t recv(Chan&& channel, Handler&& handler = {}) {
     using T = typename std::remove_cvref_t<Chan>::value_type;
     using kept = std::decay_t<detail::recv_handler<T, Handler>>;
-    return add(std::make_unique<detail::set_recv<T, kept>>(std::forward<Chan>(channel), std::forward<Handler>(handler)));
+    return add(
+        std::make_unique<detail::set_recv<T, kept>>(std::forward<Chan>(channel), std::forward<Handler>(handler)));
   }
 
-  /// Adds a send. A value that can be copied is kept, and each time that the case is taken a copy is sent; one that cannot
-  /// is sent once, and from then on the case is never ready.
+  /// Adds a send. A value that can be copied is kept, and each time that the case is taken a copy is sent; one that
+  /// cannot is sent once, and from then on the case is never ready.
   template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan>::value_type,
             class Handler = detail::no_handler>
-    requires(!detail::sends_void<Chan>)
-  std::size_t send(Chan&& channel, Value&& value, Handler&& handler = {}) {
+  requires(!detail::sends_void<Chan>) std::size_t send(Chan&& channel, Value&& value, Handler&& handler = {}) {
     using T = typename std::remove_cvref_t<Chan>::value_type;
     return add(std::make_unique<detail::set_send<T, std::decay_t<Handler>>>(
         std::forward<Chan>(channel), static_cast<T>(std::forward<Value>(value)), std::forward<Handler>(handler)));
   }
   template <detail::sendable Chan, class Handler = detail::no_handler>
-    requires detail::sends_void<Chan>
-  std::size_t send(Chan&& channel, Handler&& handler = {}) {
+  requires detail::sends_void<Chan> std::size_t send(Chan&& channel, Handler&& handler = {}) {
     return add(std::make_unique<detail::set_send<void, std::decay_t<Handler>>>(
         std::forward<Chan>(channel), detail::unit{}, std::forward<Handler>(handler)));
   }
@@ -195,8 +195,9 @@ class select_set {
         std::make_unique<detail::set_otherwise<std::decay_t<Handler>>>(std::in_place, std::forward<Handler>(handler)));
   }
 
-  /// Waits until one of the cases takes effect; runs its handler; returns its index. Throws closed_channel, `cancelled`,
-  /// and what the handler throws. The handler may add cases, and may wait; it must not destroy or move the set.
+  /// Waits until one of the cases takes effect; runs its handler; returns its index. Throws closed_channel,
+  /// `cancelled`, and what the handler throws. The handler may add cases, and may wait; it must not destroy or move the
+  /// set.
   std::size_t wait();
 
   /// How many cases there are.
