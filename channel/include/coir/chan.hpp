@@ -11,15 +11,19 @@
 //
 // A channel holds up to `capacity` values; with none, a send waits until a receiver takes the value. Values arrive in
 // the order sent, waiters are served in the order they came. T may be move-only and need not be default-constructible,
-// but its move constructor must not throw; it runs under the channel's spin lock, so it must not use the channel or
-// block.
+// but its move constructor must not throw. That and the destructor of a moved-from T run under the channel's spin lock:
+// they must neither use the channel nor block.
 //
 // Thread safety: every member may be called on one channel from any number of fibers and threads; one handle *object*
-// is like a std::shared_ptr: const use beside const use only. Happens-before (the Go memory model): a send happens
-// before its receive completes; the k-th receive on a channel of capacity C before the (k+C)-th send completes; close()
-// before a receive that returns because of it. Exceptions: closed_channel as said; `cancelled` from every call that
-// blocks in a cancelled fiber, which then has neither sent nor received anything. Semantics: the Go specification,
-// "Channel types", "Send statements", "Receive operator", "Close".
+// is like a std::shared_ptr: const use beside const use only.
+//
+// Happens-before (the Go memory model): a send happens before its receive completes; the k-th receive on a channel of
+// capacity C before the (k+C)-th send completes; close() before a receive that returns because of it.
+//
+// Exceptions: closed_channel as said; `cancelled` from every call that blocks in a cancelled fiber, which then has
+// neither sent nor received anything.
+//
+// Semantics: the Go specification, "Channel types", "Send statements", "Receive operator", "Close".
 #pragma once
 
 #include <chrono>

@@ -1,24 +1,23 @@
 // The untyped heart of a channel, and the rules of sending and receiving, written once for the typed hot path and for
 // the untyped select. Not for users.
 //
-// Everything is guarded by lock_, which stands alone in the lock order: who holds one channel's lock takes no other,
-// but for select, which takes several in the order of their addresses. What is atomic beside it is so that it may be
-// read without the lock as a hint (relaxed; whoever acts on a hint looks again under the lock).
+// Everything is guarded by `lock`. Who holds one channel's lock takes no other, but for select, which takes several in
+// the order of their addresses. The atomics beside it may be read without it, as hints: whoever acts on one looks
+// again under the lock.
 //
-// Invariants, whenever lock_ is free ("live": its waiter is not claimed yet; a queue may also hold dead nodes, whose
-// waiters timed out, were cancelled or were served by another case of their select, and have not unlinked yet):
-//  1. A live receiver waits only while the buffer is empty and no sender waits, but of its own select.
-//  2. A live sender waits only while the buffer is full. So when a receive makes room the first live sender's value
-//  goes
-//     to the tail at once, and a newcomer cannot overtake it.
-//  3. After close() has returned no live node is queued. While it runs, in batches, nobody but it wakes those left
-//  over:
+// Invariants, whenever the lock is free. A *live* node is one whose waiter is not claimed yet; a queue may also hold
+// dead ones, of waiters that timed out, were cancelled or were served by another case of their select, and have not
+// unlinked themselves yet.
+//  1. A live receiver waits only while the buffer is empty, a live sender only while it is full. Both at once are there
+//     only for a select that both sends and receives, and these two never meet.
+//  2. So when a receive makes room, the first live sender's value goes to the tail at once; no newcomer overtakes it.
+//  3. After close() has returned no live node is queued. While it goes on, in batches, it alone wakes those left over:
 //     a receive does not take from a sender that a close is about to wake.
-//  4. A waiting receiver's slot is a std::optional<T>, empty: the sender fills it; empty at the wake means closed.
-//     A waiting sender's slot is its T; it was moved from exactly if node.ok.
-// Whoever claims a waiter wakes it after unlocking. A waiter that was claimed touches this channel no more, so that the
-// channel may be dropped as soon as its last operation has returned, though the peer is still between unlock and
-// return.
+//  4. A waiting receiver's slot is an empty std::optional<T>: the sender fills it; still empty at the wake: closed.
+//     A waiting sender's slot is its T, which was moved from exactly if node.ok.
+//
+// Whoever claims a waiter wakes it after unlocking, and from the unlock on touches the channel no more; nor does a
+// waiter that was claimed. So the last handle may be dropped as soon as the value has arrived.
 #pragma once
 
 #include <atomic>

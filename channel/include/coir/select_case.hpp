@@ -3,14 +3,12 @@
 // Invariants:
 //  1. Exactly one case takes effect. A node of a losing case is unlinked before the select returns, throws, or runs a
 //     handler; handlers and stop callbacks' destructors run with no lock held.
-//  2. The locks of all channels of the select are held, taken in the order of their addresses, from before the last
-//  look
-//     at readiness until the sleeper's word says `waiting` (or `otherwise` is decided). So nothing becomes ready
+//  2. The locks of all channels of the select, taken in the order of their addresses, are held from before the last
+//     look at readiness until the sleeper's word says `waiting`, or `otherwise` is decided. So nothing becomes ready
 //     between the look and the sleep.
-//  3. A sleeper that was woken locks every channel of its cases, but the one whose case fired, before it leaves:
-//  whoever
-//     is still releasing the locks reads this frame until the last one is free.
-//  4. A stop request is seen, see stop_waiter.
+//  3. A sleeper that was woken locks every channel of its cases, but the one whose case fired, before it leaves. For
+//     whoever is still releasing the locks reads its frame until the last one is free.
+//  4. A stop request is seen: see stop_waiter.
 #pragma once
 
 #include <atomic>
