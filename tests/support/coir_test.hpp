@@ -18,10 +18,10 @@
 #include <type_traits>
 #include <utility>
 
+#include <gtest/gtest.h>
 #include <coir/runtime.hpp>
 #include <coir/task.hpp>
 #include <coir/this_fiber.hpp>
-#include <gtest/gtest.h>
 
 namespace coir_test {
 
@@ -117,7 +117,7 @@ void until_blocked(const coir::task<R>& task) {
 
 /// The same for every task of a container.
 template <class Tasks>
-  requires requires(const Tasks& tasks) { tasks.begin()->status(); }
+requires requires(const Tasks& tasks) { tasks.begin()->status(); }
 void until_blocked(const Tasks& tasks) {
   for (const auto& task : tasks) until_blocked(task);
 }
