@@ -167,7 +167,7 @@ TEST_P(Idle, TimersAreKeptThoughTheWorkerThatWaitsForThemIsGivenOtherWork) {
     coir::sleep_for(30ms);
     woke = true;
   });
-  until_blocked(sleeper);
+  coir_test::until([&] { return sleeper.status() != coir::task_status::queued; });
   std::this_thread::sleep_for(5ms);  // every worker is asleep by now, or else it is a little easier
   coir::task<bool> computes = rt.spawn([&] {
     const auto give_up = std::chrono::steady_clock::now() + 20s;

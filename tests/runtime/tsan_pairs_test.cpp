@@ -34,6 +34,9 @@ constexpr int status_of_a_race = 66;
 
 int shared = 0;  // what they race for
 
+// Two fibers that shall race must both have started before: ThreadSanitizer orders a fiber after whoever made its
+// stack, which may be anybody who runs before it.
+
 /// Waits for the flag without synchronizing: relaxed, so it orders nothing.
 void wait_for(const std::atomic<bool>& flag) {
   while (!flag.load(std::memory_order_relaxed)) coir::yield();
@@ -41,13 +44,15 @@ void wait_for(const std::atomic<bool>& flag) {
 
 TEST_P(RuntimeTsanPairs, TwoLiveFibersThatWriteAreReported) {
   EXPECT_RACE(run_and_exit([] {
-    std::atomic<bool> written{false}, both{false};
+    std::atomic<bool> second_lives{false}, written{false}, both{false};
     coir::task<void> a = coir::spawn([&] {
+      wait_for(second_lives);
       shared = 1;
       written.store(true, std::memory_order_relaxed);
       wait_for(both);
     });
     coir::task<void> b = coir::spawn([&] {
+      second_lives.store(true, std::memory_order_relaxed);
       wait_for(written);
       shared = 2;
       both.store(true, std::memory_order_relaxed);
@@ -90,13 +95,14 @@ TEST_P(RuntimeTsanPairs, AWriteBeforeTheSpawnIsSilent) {
 
 TEST_P(RuntimeTsanPairs, AWriteAfterTheSpawnIsReported) {
   EXPECT_RACE(run_and_exit([] {
-    coir::spawn([] {}).get();  // so that the stack exists: to make one for a fiber would order the two
-    std::atomic<bool> written{false}, checked{false};
+    std::atomic<bool> lives{false}, written{false}, checked{false};
     coir::task<void> t = coir::spawn([&] {
+      lives.store(true, std::memory_order_relaxed);
       wait_for(written);
       shared = 2;
       checked.store(true, std::memory_order_relaxed);
     });
+    wait_for(lives);
     shared = 1;
     written.store(true, std::memory_order_relaxed);
     wait_for(checked);
