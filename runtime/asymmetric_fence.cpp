@@ -19,6 +19,8 @@ void register_asymmetric_fence() noexcept {
   if (!accepted) membarrier_refused.store(true, std::memory_order_relaxed);
 }
 
+void full_fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
 void heavy_fence() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!membarrier_refused.load(std::memory_order_relaxed)) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);

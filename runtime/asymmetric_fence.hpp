@@ -14,11 +14,14 @@ extern std::atomic<bool> membarrier_refused;
 /// Registers with the kernel; any number of times, from any thread.
 void register_asymmetric_fence() noexcept;
 
+/// Out of line, since it is rare and GCC's ThreadSanitizer refuses it in instrumented code.
+void full_fence() noexcept;
+
 [[gnu::always_inline]] inline void light_fence() noexcept {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   // relaxed: set before any thread that may take part exists
   if (membarrier_refused.load(std::memory_order_relaxed)) [[unlikely]]
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    full_fence();
 }
 
 void heavy_fence() noexcept;

@@ -47,7 +47,6 @@ struct alignas(64) fiber : runnable {
   std::atomic<std::uint32_t> uncancellable_depth{0};  // (any) written by the fiber alone
   bool in_deadlock = false;                           // unwound because of one
   wait_reason why{"nothing", nullptr};
-  std::atomic<std::int64_t> since{0};
   const char* spawn_file = "?";
   std::uint64_t id = 0;
 

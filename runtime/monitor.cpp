@@ -1,6 +1,7 @@
 // The monitor: a thread that looks, now and then, whether work waits on a busy processor while others are idle, and
 // wakes a worker for it. It is what makes the thrifty wake rules of idle.cpp safe: a fiber in `next`, or a few in a
-// queue, whose processor's running fiber computes on and on, are found within largest_delay.
+// queue, whose processor's running fiber computes on and on, are found within largest_delay; or within all_busy_delay,
+// if a moment ago all processors were busy.
 //
 // It also finds timers that are overdue because who slept until their deadline was woken for something else.
 //

@@ -138,10 +138,12 @@ runtime::runtime(options o) : scheduler_(nullptr, &detail::delete_scheduler) {
 }
 
 runtime::~runtime() {
-  try {
-    wait();
-  } catch (const deadlock& e) {
-    std::fprintf(stderr, "coir: %s\n", e.what());
+  const detail::worker* w = detail::current_worker();
+  if (w != nullptr && w->home == scheduler_.get()) detail::fatal("a runtime is destroyed by one of its own fibers");
+  scheduler_->wait_drained();
+  detail::tsan_acquire(scheduler_.get());
+  if (const std::string report = scheduler_->take_deadlock(); !report.empty()) {
+    std::fprintf(stderr, "coir: %s\n", report.c_str());
     std::fflush(stderr);
   }
 }

@@ -2,7 +2,8 @@
 // one file a protocol:
 //   scheduler.cpp   picking the next fiber, switching to it, starting and ending fibers
 //   park.cpp        sleeping and waking (the park protocol's fiber side)
-//   idle.cpp        searching, stealing, going to sleep, waking workers
+//   idle.cpp        a worker's life: timers, going to sleep, being woken
+//   steal.cpp       searching and stealing
 //   monitor.cpp     the thread that looks for work that waits while workers sleep
 //   quiescence.cpp  drained, deadlocked, cancelled: what is decided when nothing runs
 #pragma once
@@ -28,6 +29,9 @@
 #include "worker.hpp"
 
 namespace coir::detail {
+
+/// In ns: a busy processor fires its own timers, unless it computes so long beyond the deadline.
+inline constexpr std::int64_t busy_timer_slack = 500'000;
 
 class scheduler {
  public:

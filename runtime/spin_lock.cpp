@@ -5,6 +5,10 @@
 
 namespace coir::detail {
 
+// For instrumented sources; this one is not.
+void unlock_unseen(spin_lock& lock) noexcept;
+void unlock_unseen(spin_lock& lock) noexcept { lock.unlock(); }
+
 void backoff::operator()() noexcept {
   ++rounds_;
   if (rounds_ < 64) {

@@ -76,6 +76,7 @@ template <bool Yielding>
 }
 
 [[gnu::always_inline]] inline void scheduler::after_switch(worker& w, context left) noexcept {
+  tsan_acquire(&w);
   *w.save_to = left;
   if (w.what_after == worker::after::parked) {
     w.what_after = worker::after::nothing;

@@ -144,7 +144,8 @@ class waiter {
 /// First come, first served; every member under the owner's lock. Removal from the middle is O(1).
 class wait_queue {
  public:
-  bool empty() const noexcept { return head_.load(std::memory_order_relaxed) == nullptr; }
+  /// Also a hint without the lock; acquire, so that what is looked at next is not older.
+  bool empty() const noexcept { return head_.load(std::memory_order_acquire) == nullptr; }
 
   void push_back(wait_node& n) noexcept {
     n.next = nullptr;

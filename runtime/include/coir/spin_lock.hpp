@@ -54,11 +54,17 @@ class spin_lock {
 #undef COIR_DETAIL_UNDER_TSAN
 extern "C" void __tsan_release(void* address);  // NOLINT: the sanitizer's interface
 
-/// The caller holds a lock that somebody else will release for it (park.hpp): ThreadSanitizer must be told here, since it
-/// takes the unlock for the other's.
+/// The caller holds a lock that somebody else will release for it (park.hpp): ThreadSanitizer must be told here, since
+/// it takes the unlock for the other's.
 [[gnu::always_inline]] inline void announce_release(spin_lock& lock) noexcept { __tsan_release(&lock); }
+
+/// Releases a lock whose release was announced: unseen, or it would count as the caller's and replace what was
+/// announced.
+void unlock_unseen(spin_lock& lock) noexcept;
+[[gnu::always_inline]] inline void unlock_announced(spin_lock& lock) noexcept { unlock_unseen(lock); }
 #else
 [[gnu::always_inline]] inline void announce_release(spin_lock&) noexcept {}
+[[gnu::always_inline]] inline void unlock_announced(spin_lock& lock) noexcept { lock.unlock(); }
 #endif
 
 }  // namespace coir::detail

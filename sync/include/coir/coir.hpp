@@ -19,17 +19,6 @@
 #include <coir/source_location.hpp>
 #include <coir/task.hpp>
 #include <coir/this_fiber.hpp>
+#include <coir/time.hpp>
 #include <coir/timed_mutex.hpp>
 #include <coir/wait_group.hpp>
-#if __has_include(<coir/time.hpp>)
-#include <coir/time.hpp>
-#endif
-#if __has_include(<coir/context.hpp>)
-#include <coir/context.hpp>
-#endif
-#if __has_include(<coir/task_group.hpp>)
-#include <coir/task_group.hpp>
-#endif
-#if __has_include(<coir/timeout.hpp>)
-#include <coir/timeout.hpp>
-#endif
