@@ -27,7 +27,7 @@ constexpr std::size_t first_slab = 16;
 constexpr std::size_t slab_stacks = 64;
 // A program with so many stacks is going to use the next ones too: commit their first pages a slab at a time.
 constexpr std::size_t populate_from = 512;
-constexpr std::size_t colours = 4;
+constexpr std::size_t colours = 12;
 constexpr std::size_t colour_step = 256;
 
 std::size_t map_count_limit() {

@@ -59,7 +59,7 @@ void act(coir::semaphore& s, ledger& book, std::uint64_t seed, int steps) {
     book.took(n);
     linger();
     // In one piece or in two.
-    const std::int64_t part = pick(n + 1);
+    const std::int64_t part = pick(static_cast<std::uint64_t>(n + 1));
     book.gives(n);
     s.release(part);
     linger();
