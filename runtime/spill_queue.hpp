@@ -11,6 +11,8 @@
 #include <coir/spin_lock.hpp>
 #include <coir/start_record.hpp>
 
+#include "sanitizer.hpp"
+
 namespace coir::detail {
 
 class spill_queue {
@@ -31,6 +33,7 @@ class spill_queue {
   ~spill_queue() {
     while (batch* b = spare_) {
       spare_ = b->next;
+      tsan_acquire(b);
       delete b;
     }
   }
@@ -44,7 +47,10 @@ class spill_queue {
     batch* b = spare_;
     if (b != nullptr) spare_ = b->next;
     lock_.unlock();
-    if (b == nullptr) return new (std::nothrow) batch;
+    if (b == nullptr) {
+      b = new (std::nothrow) batch;
+      tsan_release(b);
+    }
     return b;
   }
 

@@ -55,6 +55,7 @@ stack_pool::stack_pool(std::size_t stack_size, guard g)
 }
 
 stack_pool::~stack_pool() {
+  tsan_acquire(this);
   for (fiber* f : fibers_) tsan_destroy(f->tsan);
   // The suspended contexts hold nothing but their stacks, so they are not unwound.
   for (const slab& s : slabs_) {

@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 
+#include "sanitizer.hpp"
 #include "scheduler.hpp"
 
 namespace coir::detail {
@@ -50,7 +51,12 @@ struct registry {
 };
 
 registry& the_registry() {
-  static auto* r = new registry;  // outlives every runtime, static ones too
+  static auto* r = [] {
+    auto* made = new registry;  // outlives every runtime, static ones too
+    tsan_release(made);
+    return made;
+  }();
+  tsan_acquire(r);
   return *r;
 }
 

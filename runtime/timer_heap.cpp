@@ -30,6 +30,7 @@ void free_timer(timer_node* n) noexcept {
 }
 
 timer_heap::~timer_heap() {
+  tsan_acquire(this);
   for (const entry& e : entries_) free_timer(e.node);
 }
 
