@@ -34,6 +34,6 @@ class fiber_stop {
 };
 
 /// Requests the stop, which runs callbacks, so with no lock held; and drops the source.
-void signal_stop(std::stop_source source);
+void signal_stop(std::stop_source&& source);
 
 }  // namespace coir::detail
