@@ -54,8 +54,6 @@ class task_state : public start_record {
   [[nodiscard]] bool finish() noexcept;
 
  private:
-  wake wait(deadline until, bool may_cancel);
-
   spin_lock lock_;  // in the lock order: before the run queues, after everything else; guards what follows
   bool finished_ = false;
   bool detached_ = false;
