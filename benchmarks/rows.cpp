@@ -18,6 +18,7 @@
 #include "workloads/idle.hpp"
 #include "workloads/mutex.hpp"
 #include "workloads/parked.hpp"
+#include "workloads/parked_async.hpp"
 #include "workloads/pingpong.hpp"
 #include "workloads/ring.hpp"
 #include "workloads/select.hpp"
@@ -59,6 +60,13 @@ std::vector<value> parked_row() {
           {"parked_wake", r.wake.count(), "s"}};
 }
 
+std::vector<value> parked_async_row() {
+  const parked_result r = parked_async();
+  return {{"parked_async_create", r.create.count(), "s"},
+          {"parked_async_rss", r.resident_bytes, "bytes"},
+          {"parked_async_wake", r.wake.count(), "s"}};
+}
+
 std::vector<value> sleepers_row() {
   const sleepers_result r = sleepers();
   return {{"sleepers_wall", r.wall.count() * 1e3, "ms"}, {"sleepers_cpu", r.cpu.count() * 1e3, "ms"}};
@@ -73,6 +81,7 @@ std::vector<row> all_rows() {
   return {
       per_operation("spawn_join", spawned_fibers, spawn_join),
       {"parked", false, parked_row},
+      {"parked_async", false, parked_async_row},
       per_operation("yield2", yields, [] { return yield_in_turn(2); }),
       per_operation("yield1000", yields, [] { return yield_in_turn(1000); }),
       per_operation("pingpong", round_trips, ping_pong),

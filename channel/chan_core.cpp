@@ -34,12 +34,14 @@ chan_core* chan_core::make(std::size_t capacity, const element_operations& eleme
   const std::size_t most =
       element.size == 0 ? static_cast<std::size_t>(PTRDIFF_MAX) : (largest_allocation - element.offset) / element.size;
   if (capacity > most) throw std::length_error("make_chan: impossible capacity");
-  void* memory = ::operator new (element.offset + capacity * element.size, std::align_val_t{element.alignment});
+  void* memory =
+      ::operator new (element.offset + capacity * element.size + element.trailer, std::align_val_t{element.alignment});
   return ::new (memory) chan_core(capacity, element);
 }
 
 void chan_core::destroy() noexcept {
   const element_operations& element = *element_;
+  if (element.dropped != nullptr && !element.dropped(this)) return;
   std::byte* buffer = reinterpret_cast<std::byte*>(this) + element.offset;
   for (std::size_t left = count(); left != 0; --left) {
     element.destroy(buffer + head_ * element.size);

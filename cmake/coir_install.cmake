@@ -14,13 +14,15 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/coir-config-version.cmak
 install(FILES "${PROJECT_BINARY_DIR}/coir-config.cmake" "${PROJECT_BINARY_DIR}/coir-config-version.cmake"
         DESTINATION "${config_dir}")
 
+install(FILES runtime/gdb/coir-gdb.py DESTINATION "${CMAKE_INSTALL_DATADIR}/coir")
+
 # pkg-config. A static library's own dependencies are named in Libs, not in Libs.private: a plain `pkg-config --libs` is
 # what people type, and there is nothing else to link against.
 if(BUILD_SHARED_LIBS)
   set(COIR_PC_LIBS "-lcoir_sync -lcoir_channel -lcoir_runtime -pthread")
-  set(COIR_PC_LIBS_PRIVATE "-lboost_context")
+  set(COIR_PC_LIBS_PRIVATE "-lboost_context ${COIR_PC_UNWIND}")
 else()
-  set(COIR_PC_LIBS "-lcoir_sync -lcoir_channel -lcoir_runtime -lboost_context -pthread")
+  set(COIR_PC_LIBS "-lcoir_sync -lcoir_channel -lcoir_runtime -lboost_context ${COIR_PC_UNWIND} -pthread")
   set(COIR_PC_LIBS_PRIVATE "")
 endif()
 list(JOIN coir_sanitize_flags " " COIR_PC_SANITIZE)

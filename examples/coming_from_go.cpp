@@ -181,12 +181,34 @@ void stopping() {
 
 // ---- groups --------------------------------------------------------------------------------------------------------
 
-void group_of_tasks() {
+void group() {
   auto never = coir::make_chan<void>();
-  std::vector<coir::task<void>> group;
-  group.push_back(coir::spawn([] { throw std::runtime_error("the first failure"); }));
-  group.push_back(coir::spawn([never] { never.recv(); }));
-  for (coir::task<void>& each : group) each.get();  // throws: the destructor of `group` stops and joins the rest
+  coir::task_group group;
+  group.spawn([] { throw std::runtime_error("the first failure"); });
+  group.spawn([never] { never.recv(); });  // interrupted by the failure
+  try {
+    group.wait();  // all have ended
+  } catch (const std::runtime_error& e) {
+    std::cout << e.what() << '\n';
+  }
+}
+
+void contexts() {
+  auto [ctx, cancel] = coir::with_timeout(coir::context::background(), 1h);
+  const coir::task<void> watcher = coir::spawn([ctx = ctx] { ctx.done().recv(); });  // <-ctx.Done()
+  cancel(std::make_exception_ptr(std::runtime_error("no longer wanted")));
+  watcher.wait();
+  try {
+    std::rethrow_exception(ctx.cause());
+  } catch (const std::runtime_error& e) {
+    std::cout << e.what() << '\n';
+  }
+
+  try {
+    coir::timeout(5ms, [] { coir::sleep_for(1h); });
+  } catch (const coir::timed_out& e) {
+    std::cout << e.what() << '\n';
+  }
 }
 
 // ---- time ----------------------------------------------------------------------------------------------------------
@@ -224,11 +246,8 @@ int main() {
     condition();
     errors();
     stopping();
-    try {
-      group_of_tasks();
-    } catch (const std::runtime_error& e) {
-      std::cout << e.what() << '\n';
-    }
+    group();
+    contexts();
     waiting_for_a_while();
   });
   report_deadlock();

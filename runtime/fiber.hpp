@@ -8,9 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 
 #include <coir/fiber_id.hpp>
 #include <coir/park.hpp>
@@ -18,14 +16,17 @@
 
 #include "context_switch.hpp"
 #include "exception_state.hpp"
+#include "fiber_name.hpp"
 #include "fiber_stop.hpp"
 #include "sanitizer.hpp"
 #include "timer_heap.hpp"
 
 namespace coir::detail {
 
+class local_table;
 class scheduler;
 class worker;
+struct async_segment;
 
 enum class run_state : std::uint8_t { free, queued, running };
 
@@ -40,22 +41,28 @@ struct alignas(64) fiber : runnable {
   exception_state exceptions;
 
   // --- second line
-  start_record* record = nullptr;                     // what a stack that is being started shall run
-  timer_node* timer = nullptr;                        // of the wait in progress
-  std::atomic<bool> cancel_requested{false};          // (any) sticky until the fiber ends; see park.hpp, invariant 5
-  std::atomic<run_state> state{run_state::free};      // (any) `blocked` is running plus a waiting word
-  std::atomic<std::uint32_t> uncancellable_depth{0};  // (any) written by the fiber alone
-  bool in_deadlock = false;                           // unwound because of one
+  start_record* record = nullptr;                 // what a stack that is being started shall run
+  timer_node* timer = nullptr;                    // of the wait in progress
+  std::atomic<run_state> state{run_state::free};  // (any) `blocked` is running plus a waiting word
+  bool wake_traced = false;                       // an arrow of the trace leads to its next run
+  bool in_deadlock = false;                       // unwound because of one
+  bool carried_on = false;                        // what it carried went to sleep: it ends, but not as a fiber
   wait_reason why{"nothing", nullptr};
+  std::int64_t since = 0;  // when it parked, by scheduler::coarse_time(); the last in this line
+
   const char* spawn_file = "?";
   std::uint64_t id = 0;
 
   // --- cold
-  fiber_stop stop;  // (any)
-  std::unique_ptr<std::string> name;
+  async_segment* carries = nullptr;  // the async that runs on it
+  std::int64_t runnable_since = 0;   // while `what` is kind::timed
+  fiber_stop stop;                   // (any)
+  fiber_name name;                   // (any)
+  local_table* locals = nullptr;     // of its fiber_locals, once it has used one
   scheduler* home;
-  char* bottom;  // lowest usable byte, above the guard
-  char* top;     // just above this block's region
+  std::size_t pool_index = 0;  // of the pool
+  char* bottom;                // lowest usable byte, above the guard
+  char* top;                   // just above this block's region
   [[no_unique_address]] tsan_fiber tsan;
   [[no_unique_address]] asan_stack asan;
 };
@@ -67,7 +74,7 @@ inline fiber& fiber_of(waiter& w) noexcept {
 #pragma GCC diagnostic pop
 }
 
-/// Cancels the wait that the fiber is in, or the next one. The caller sees to it that the control block stays this
+/// Cancels the wait that the fiber is in, and all to come. The caller sees to it that the control block stays this
 /// fiber's, or does not mind. Returns the fiber's stop source, if it has one, to be signalled with no lock held.
 [[nodiscard]] std::optional<std::stop_source> cancel_fiber(fiber& f) noexcept;
 

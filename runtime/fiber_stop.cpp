@@ -14,6 +14,20 @@ std::stop_token fiber_stop::token() {
   return source_->get_token();
 }
 
+void fiber_stop::exchange(fiber_stop& other) noexcept {
+  std::unique_ptr<std::stop_source> mine;
+  {
+    const std::lock_guard locked(lock_);
+    mine = std::move(source_);
+  }
+  {
+    const std::lock_guard locked(other.lock_);
+    mine.swap(other.source_);
+  }
+  const std::lock_guard locked(lock_);
+  source_ = std::move(mine);
+}
+
 std::optional<std::stop_source> fiber_stop::copy() {
   const std::lock_guard locked(lock_);
   if (!source_) return std::nullopt;

@@ -23,6 +23,9 @@ class fiber_stop {
       drop_made();
   }
 
+  /// By who owns both: a fiber that takes over a source or leaves it behind.
+  void exchange(fiber_stop& other) noexcept;
+
   /// By anyone, at any time.
   std::optional<std::stop_source> copy();
 

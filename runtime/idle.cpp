@@ -1,13 +1,19 @@
 #include <algorithm>
+#include <cstdio>
 #include <system_error>
+#include <utility>
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "clock.hpp"
 #include "futex.hpp"
+#include "overflow.hpp"
 #include "report.hpp"
+#include "sanitizer.hpp"
 #include "switch.hpp"
 #include "threads.hpp"
+#include "trace.hpp"
 
 // The idle protocol: how workers search, steal, sleep and are woken.
 //
@@ -41,13 +47,30 @@ namespace coir::detail {
 namespace {
 
 constexpr std::size_t timer_batch = 64;
+constexpr std::int64_t surplus_life = 5'000'000'000;  // ns that a thread is kept which no processor is likely to need
+
+/// While one lives the calling thread is that worker's. Then, when it ends, as any other: destructors of thread_locals
+/// may still use coir.
+struct as_worker {
+  explicit as_worker(worker& w) noexcept : thread_(&w.thread) { set_current_worker(&w); }
+  ~as_worker() {
+    set_current_worker(nullptr);
+    tsan_acquire(thread_);
+  }
+  as_worker(const as_worker&) = delete;
+  as_worker& operator=(const as_worker&) = delete;
+
+ private:
+  void* thread_;  // pairs with the release in switch_to()
+};
 
 }  // namespace
 
 // ---- a worker's life -----------------------------------------------------------------------------------------------
 
 void scheduler::work(worker& w) noexcept {
-  set_current_worker(&w);
+  tsan_acquire(&workers_);  // who made w need not be who started this thread
+  const as_worker current(w);
   w.exceptions = thread_exception_state();
   w.tsan = tsan_current();
   tsan_release(&w);  // the thread-local storage of this thread, which fibers are going to use
@@ -60,15 +83,21 @@ void scheduler::work(worker& w) noexcept {
   }
   w.asan.bottom = bottom;
 #endif
+  const signal_stack for_overflows;
+  tracer::join(w);
+  ::pthread_getcpuclockid(::pthread_self(), &w.cpu_clock);
+  w.thread_id.store(static_cast<int>(::gettid()), std::memory_order_release);  // pairs with the monitor's load
+  set_coarse_time(clock_.now());
   idle_lock_.lock();
-  const bool assigned = w.held != nullptr;  // by the wake that started this thread
-  if (!assigned) sleepers_.push_back(&w);
+  const bool assigned = w.held != nullptr;  // by the wake that started this thread; else it is in sleepers_
   idle_lock_.unlock();
   if (!assigned && !sleep_until_assigned(w)) return;
   while (runnable* r = find_work(w)) {  // bracket open
-    fiber* f = r->what == runnable::kind::fresh ? stack_for(w, *w.held, r) : static_cast<fiber*>(r);
+    fiber* f = r->what == runnable::kind::suspended ? static_cast<fiber*>(r) : stack_for(w, *w.held, r);
     switch_to_fiber(w, *f);
     w.leave();
+    // Retaken while it ran a fiber: that has been left behind, wherever it belongs.
+    if (w.held == nullptr && !sleep_as_spare(w)) return;
   }
 }
 
@@ -76,7 +105,7 @@ void scheduler::work(worker& w) noexcept {
 runnable* scheduler::find_work(worker& w) noexcept {
   for (;;) {
     run_due_timers(w);
-    processor& p = w.enter();
+    processor& p = w.enter_native();
     if (runnable* r = pick(w, p)) {
       if (w.searching) stop_searching_found(w);
       return r;
@@ -85,6 +114,8 @@ runnable* scheduler::find_work(worker& w) noexcept {
     w.leave();
     if (runnable* r = search(w)) return r;
     if (!release_and_sleep(w)) return nullptr;
+    w.enter_native().time_next_wake = true;
+    w.leave();
   }
 }
 
@@ -97,7 +128,7 @@ void scheduler::fire_all(processor& p, deadline time) noexcept {
     if (!p.try_lock()) return;  // whoever holds it comes by here, or the next search does
     while (n < timer_batch && (due[n] = p.timers.pop_due(time))) ++n;
     p.unlock();
-    for (std::size_t i = 0; i < n; ++i) due[i].fire(due[i].arg, due[i].stamp);
+    for (std::size_t i = 0; i < n; ++i) due[i]();
   }
 }
 
@@ -107,11 +138,11 @@ void scheduler::run_due_timers(worker& w) noexcept {
   if (mine.timers.earliest() == no_deadline && of_idle == no_deadline) return;
   const deadline time = clock_.now();
   while (mine.timers.earliest() <= time) {
-    w.enter();
+    w.enter_native();
     const due_timer due = mine.timers.pop_due(time);
     w.leave();
     if (!due) break;
-    due.fire(due.arg, due.stamp);
+    due();
   }
   if (of_idle > time) return;
   for (const auto& p : processors_)
@@ -164,7 +195,8 @@ bool scheduler::sleep_until_assigned(worker& w) noexcept {
     }
     // A waker may have set it after this worker had seen its processor without being woken.
     if (!stopping_.load(std::memory_order_relaxed)) w.awake.store(0, std::memory_order_relaxed);
-    const bool all_idle = idle_.load(std::memory_order_relaxed) == count;
+    const bool all_idle = idle_count() == count;
+    const bool surplus = sleepers_.size() > count;
     if (!idle_processors_.empty()) {
       deadline earliest = no_deadline;
       for (const auto& p : processors_) {
@@ -185,17 +217,22 @@ bool scheduler::sleep_until_assigned(worker& w) noexcept {
     else
       wake_monitor();  // what waits behind a busy fiber was pushed, perhaps, when no processor was idle
 
+    if (surplus && until == no_deadline) {
+      futex_wait(w.awake, 0, clock_.now() + surplus_life);
+      set_coarse_time(clock_.now());
+      if (end_surplus(w)) return false;
+      continue;
+    }
     futex_wait(w.awake, 0, until);
+    const std::int64_t woken_at = clock_.now();
+    set_coarse_time(woken_at);
 
     idle_lock_.lock();
-    if (keeper_ == &w) {
-      keeper_ = nullptr;
-      keeper_deadline_ = no_deadline;
-    }
+    end_keeping(w);
     const bool assigned = w.held != nullptr;
     idle_lock_.unlock();
     if (assigned) return !stopping_.load(std::memory_order_acquire);
-    if (until != no_deadline && clock_.now() >= until && take_idle_processor(w)) return true;
+    if (until != no_deadline && woken_at >= until && take_idle_processor(w)) return true;
   }
 }
 
@@ -221,22 +258,28 @@ bool scheduler::take_idle_processor(worker& w) noexcept {
 void scheduler::hand_over(processor& p, worker& w) noexcept {
   p.give_to(&w);
   w.held = &p;
-  if (keeper_ == &w) {
-    keeper_ = nullptr;
-    keeper_deadline_ = no_deadline;
-  }
+  end_keeping(w);
   ++busy_epoch_;
   idle_.fetch_sub(1, std::memory_order_seq_cst);
   publish_idle_deadline();
 }
 
+// Under idle_lock_: if w is the sleeper that has the timeout, nobody is any more.
+void scheduler::end_keeping(const worker& w) noexcept {
+  if (keeper_ != &w) return;
+  keeper_ = nullptr;
+  keeper_deadline_ = no_deadline;
+}
+
 // After a push on processor p, with idle_ != 0.
 void scheduler::offer(processor& p) noexcept {
+  if ((idle_.load(std::memory_order_relaxed) & monitor_sleeps) != 0) wake_monitor();
+  if (idle_count() == 0) return;
   if (searching_.load(std::memory_order_relaxed) != 0) {
     wake_monitor();  // the searcher may have looked here already
     return;
   }
-  const std::uint32_t tick = p.tick.load(std::memory_order_relaxed);
+  const auto tick = static_cast<std::uint32_t>(p.tick.load(std::memory_order_relaxed));
   if (tick - p.last_wake.load(std::memory_order_relaxed) < p.wake_gap.load(std::memory_order_relaxed)) {
     wake_monitor();
     return;
@@ -251,22 +294,7 @@ void scheduler::wake_one() noexcept {
   worker* w = nullptr;
   bool new_thread = false;
   idle_lock_.lock();
-  if (!idle_processors_.empty() && !stopping_.load(std::memory_order_relaxed)) {
-    if (!sleepers_.empty()) {
-      // The keeper stays with its timeout if anybody else is there.
-      if (sleepers_.back() == keeper_) std::swap(sleepers_.back(), sleepers_.front());
-      w = sleepers_.back();
-      sleepers_.pop_back();
-    } else {
-      const auto unstarted =
-          std::find_if(workers_.begin(), workers_.end(), [](const auto& each) { return !each->started; });
-      if (unstarted != workers_.end()) {
-        w = unstarted->get();
-        w->started = true;
-        new_thread = true;
-      }
-    }
-  }
+  if (!idle_processors_.empty() && !stopping_.load(std::memory_order_relaxed)) w = take_sleeper(new_thread);
   if (w == nullptr) {
     // Before the lock is released: who goes idle after this must not have its pushers turned away by this count.
     searching_.fetch_sub(1, std::memory_order_seq_cst);
@@ -281,34 +309,120 @@ void scheduler::wake_one() noexcept {
   hand_over(*p, *w);
   idle_lock_.unlock();
   if (took_keeper) wake_monitor();  // nobody sleeps until the next deadline any more
+  start_taken(*w, *p, new_thread);
+}
+
+// Under idle_lock_: a worker to hand a processor to, out of the sleepers; one without a thread if nobody sleeps. Null:
+// there are max_threads_ of them, or no memory.
+worker* scheduler::take_sleeper(bool& new_thread) noexcept {
+  new_thread = false;
+  if (!sleepers_.empty()) {
+    // The keeper stays with its timeout if anybody else is there.
+    if (sleepers_.back() == keeper_) std::swap(sleepers_.back(), sleepers_.front());
+    worker* w = sleepers_.back();
+    sleepers_.pop_back();
+    return w;
+  }
+  // One that never ran rather than one whose last thread, which has ended or is about to, must be joined.
+  auto unstarted = std::find_if(workers_.begin(), workers_.end(),
+                                [](const auto& each) { return !each->started && !each->thread.joinable(); });
+  if (unstarted == workers_.end())
+    unstarted = std::find_if(workers_.begin(), workers_.end(), [](const auto& each) { return !each->started; });
+  if (unstarted == workers_.end()) {
+    if (workers_.size() >= max_threads_) {
+      idle_lock_.unlock();
+      fatal("all of ", max_threads_, " threads (options::max_threads) are blocked, or compute, in fibers");
+    }
+    const tsan_section section(&workers_);
+    try {
+      sleepers_.reserve(workers_.size() + 1);
+      workers_.push_back(std::make_unique<worker>(*this));
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    unstarted = std::prev(workers_.end());
+  }
+  (*unstarted)->started = true;
+  new_thread = true;
+  return unstarted->get();
+}
+
+// The worker that take_sleeper() gave has been handed the processor: wakes it, or starts its thread. False: there is no
+// thread to be had.
+bool scheduler::start_taken(worker& w, processor& p, bool new_thread) noexcept {
   if (!new_thread) {
-    w->awake.store(1, std::memory_order_release);
-    futex_wake(w->awake);
-    return;
+    w.awake.store(1, std::memory_order_release);
+    futex_wake(w.awake);
+    return true;
   }
   try {
-    start_thread(*w);
-  } catch (const std::system_error&) {
-    // No further thread to be had: the workers that there are (one at least) do the work, and a later push tries again.
-    p->give_to(nullptr);
-    idle_lock_.lock();
-    w->held = nullptr;
-    w->searching = false;
-    w->started = false;
-    idle_processors_.push_back(p);
-    idle_.fetch_add(1, std::memory_order_seq_cst);
-    searching_.fetch_sub(1, std::memory_order_seq_cst);
-    publish_idle_deadline();
-    const bool all_idle = idle_.load(std::memory_order_relaxed) == processors_.size();
-    const bool sleeper = !sleepers_.empty();
-    idle_lock_.unlock();
-    if (sleeper && work_visible()) wake_one();
-    if (all_idle) note_quiescent();
+    start_thread(w);
+    return true;
+  } catch (const std::system_error& e) {
+    // The workers that there are do the work, and a later push, or the monitor, tries again.
+    report_once(e);
   }
+  p.give_to(nullptr);
+  idle_lock_.lock();
+  w.held = nullptr;
+  w.started = false;
+  share_all(p);
+  idle_processors_.push_back(&p);
+  idle_.fetch_add(1, std::memory_order_seq_cst);
+  if (std::exchange(w.searching, false)) searching_.fetch_sub(1, std::memory_order_seq_cst);
+  w.woken = false;
+  publish_idle_deadline();
+  const bool all_idle = idle_count() == processors_.size();
+  const bool sleeper = !sleepers_.empty();
+  const bool unkept = idle_deadline_.load(std::memory_order_relaxed) < keeper_deadline_;
+  idle_lock_.unlock();
+  heavy_fence();  // pairs with the light one after each push
+  if (sleeper && (unkept || work_visible())) wake_one();
+  wake_monitor();  // it tries again
+  if (all_idle) note_quiescent();
+  return false;
+}
+
+void scheduler::report_once(const std::system_error& e) noexcept {
+  if (thread_failure_reported_.exchange(true)) return;
+  std::fprintf(stderr, "coir: no thread for a processor: %s; its fibers wait for another one\n", e.what());
 }
 
 void scheduler::start_thread(worker& w) {
+  if (w.thread.joinable()) w.thread.join();  // ended as surplus
   w.thread = runtime_threads::start([this, &w] { work(w); });
+}
+
+// A sleeper that has not been needed for long, and of which there are more than processors, ends its thread.
+bool scheduler::end_surplus(worker& w) noexcept {
+  bool ends = false;
+  idle_lock_.lock();
+  if (w.held == nullptr && !stopping_.load(std::memory_order_relaxed) && w.awake.load(std::memory_order_relaxed) == 0 &&
+      sleepers_.size() > processors_.size()) {
+    std::erase(sleepers_, &w);
+    runtime_threads::forget(1);
+    w.started = false;
+    ends = true;
+  }
+  idle_lock_.unlock();
+  return ends;
+}
+
+std::vector<worker*> scheduler::started_workers() {
+  std::vector<worker*> all;
+  idle_lock_.lock();
+  for (const auto& w : workers_)
+    if (w->started) all.push_back(w.get());
+  idle_lock_.unlock();
+  return all;
+}
+
+unsigned scheduler::index_of(const worker& w) noexcept {
+  idle_lock_.lock();
+  const auto at = std::find_if(workers_.begin(), workers_.end(), [&w](const auto& each) { return each.get() == &w; });
+  const auto index = static_cast<unsigned>(at - workers_.begin());
+  idle_lock_.unlock();
+  return index;
 }
 
 }  // namespace coir::detail

@@ -33,6 +33,14 @@ class injection_queue {
     lock_.unlock();
   }
 
+  /// f(runnable&) for up to `most` of the oldest, under the lock: it must be short.
+  template <class F>
+  void peek(std::size_t most, F&& f) noexcept {
+    lock_.lock();
+    for (const runnable* r = head_; r != nullptr && most != 0; r = r->next, --most) f(*r);
+    lock_.unlock();
+  }
+
   /// Up to `most` of the oldest, as a linked list; null if there is none.
   runnable* pop(std::size_t most) noexcept {
     if (empty()) return nullptr;

@@ -1,46 +1,85 @@
-// The monitor: a thread that looks, now and then, whether work waits on a busy processor while others are idle, and
-// wakes a worker for it. It is what makes the thrifty wake rules of idle.cpp safe: a fiber in `next`, or a few in a
-// queue, whose processor's running fiber computes on and on, are found within largest_delay; or within all_busy_delay,
-// if a moment ago all processors were busy.
+// The monitor: a thread that looks, now and then, whether work waits behind a fiber that computes on and on, or that
+// blocks its thread. While processors are idle it wakes a worker that takes the work; else it retakes the processor
+// (retake.cpp). It is what makes the thrifty wake rules of idle.cpp safe.
 //
-// It also finds timers that are overdue because who slept until their deadline was woken for something else.
+// It also finds timers that are overdue because who slept until their deadline was woken for something else, or because
+// their processor's fiber computes.
 //
-// It polls while some processors are busy and some idle; at long intervals while all are busy (nobody could be woken);
-// and sleeps on monitor_word_ while all are idle. It is woken by whoever
-//   - leaves work on a processor, or arms a timer there, without waking a worker, while another processor is idle;
+// A processor that picks (its tick moves) is fine. One whose tick stands still from one look to the next, while
+// something waits behind it, is judged by its thread:
+//   its CPU clock stands still, and the kernel says that it sleeps    blocked: retaken at once
+//   its CPU clock stands still, and it is runnable                    merely descheduled: nobody's fault, left alone
+//   its CPU clock has moved by options::time_slice at this tick       computing: retaken; but only after pushing_slices
+//                                                                     of them if it keeps starting fibers, which costs
+//                                                                     more without a processor
+//
+// It looks every largest_delay, more often while something is suspicious, and sleeps on monitor_word_ while all
+// processors are idle; monitor_sleeps is then set in idle_. It is woken by whoever
+//   - leaves work on a processor, or arms a timer there, without waking a worker;
 //   - goes idle while another processor is busy;
 //   - takes the sleeper that had the timeout for the next timer;
+// (COIR_DEBUG=schedtrace also wakes it for each line);
 // so nothing can wait for it while it sleeps. States of monitor_word_: 0 polling, 1 asleep, 2 told to end.
 #include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "clock.hpp"
 #include "futex.hpp"
 #include "scheduler.hpp"
+#include "worker_thread.hpp"
 
 namespace coir::detail {
 
 namespace {
 
 constexpr std::int64_t smallest_delay = 50'000;
-constexpr std::int64_t largest_delay = 1'000'000;
-constexpr std::int64_t all_busy_delay = 10'000'000;
+constexpr std::int64_t suspicious_delay = 150'000;
+constexpr std::int64_t largest_delay = 800'000;
+constexpr std::int64_t overdue_timer = 1'000'000;
+constexpr std::int64_t pushing_slices = 10;
 constexpr unsigned idle_polls_before_sleep = 2;
+
+// Every trim_period the memory of stacks that were free all the time goes back: all but a few when everything is idle,
+// a share of them else.
+constexpr std::int64_t trim_period = 1'000'000'000;
+constexpr std::size_t stacks_kept = 1024;
+constexpr unsigned busy_trims = 64;
+constexpr std::size_t trim_batch = 64;  // under the pool's lock, about a microsecond each
 
 }  // namespace
 
 void scheduler::monitor() noexcept {
+  ::prctl(PR_SET_TIMERSLACK, 5'000UL);
   const auto count = static_cast<std::uint32_t>(processors_.size());
-  std::vector<victim_sample> last(count);
+  std::vector<watch> seen(count);
+  slow_slices slow(debug_.slowslice, count);
   std::int64_t delay = smallest_delay;
   unsigned idle_polls = 0;
+  std::int64_t last_trim = clock_.now();
+  deadline next_line = debug_.schedtrace != 0 ? born_ + debug_.schedtrace : no_deadline;  // of COIR_DEBUG=schedtrace
+  const auto line_due = [&] { return next_line != no_deadline && next_line <= clock_.now(); };
   while (monitor_word_.load(std::memory_order_acquire) != 2) {
-    const std::uint32_t idle = idle_.load(std::memory_order_relaxed);
-    if (idle == count && ++idle_polls >= idle_polls_before_sleep) {
+    if (line_due()) next_line = print_schedtrace();
+    const std::uint32_t idle = idle_count();
+    if (idle == count && nothing_shared() && ++idle_polls >= idle_polls_before_sleep) {
       std::uint32_t polling = 0;
       monitor_word_.compare_exchange_strong(polling, 1, std::memory_order_seq_cst);
-      heavy_fence();  // pairs with the light one before the look at monitor_word_ in wake_monitor(): a push, then the
-                      // word
-      if (idle_.load(std::memory_order_relaxed) == count) futex_wait(monitor_word_, 1);
+      idle_.fetch_or(monitor_sleeps, std::memory_order_seq_cst);
+      heavy_fence();  // pairs with the light one between a push and the load of idle_, and in wake_monitor()
+      while (idle_count() == count && nothing_shared() && monitor_word_.load(std::memory_order_relaxed) == 1 &&
+             !line_due()) {
+        if (pool_.free_count() <= stacks_kept) {
+          futex_wait(monitor_word_, 1, next_line);
+        } else {
+          futex_wait(monitor_word_, 1, std::min(clock_.now() + trim_period, next_line));
+          while (idle_count() == count && pool_.trim(stacks_kept, trim_batch) == trim_batch) continue;
+        }
+      }
+      idle_.fetch_and(~monitor_sleeps, std::memory_order_seq_cst);
       std::uint32_t asleep = 1;
       monitor_word_.compare_exchange_strong(asleep, 0, std::memory_order_seq_cst);
       idle_polls = 0;
@@ -48,35 +87,101 @@ void scheduler::monitor() noexcept {
       continue;
     }
     if (idle != count) idle_polls = 0;
-    futex_wait(monitor_word_, 0, clock_.now() + (idle == 0 ? all_busy_delay : delay));
-    if (idle_.load(std::memory_order_relaxed) != 0 && find_stale(last)) {
-      delay = smallest_delay;
-      wake_one();
-    } else {
-      delay = std::min(delay * 2, largest_delay);
+    const std::int64_t time = clock_.now();
+    if (time - last_trim >= trim_period) {
+      last_trim = time;
+      for (unsigned i = 0; i < busy_trims && pool_.trim(stacks_kept, trim_batch) == trim_batch; ++i) continue;
+    }
+    futex_wait(monitor_word_, 0, std::min(time + delay, next_line));
+    switch (look_after(seen, slow)) {
+      case finding::nothing:
+        delay = std::min(delay * 2, largest_delay);
+        break;
+      case finding::suspicious:
+        delay = suspicious_delay;
+        break;
+      case finding::stale:
+        delay = smallest_delay;
+        wake_one();
+        break;
     }
   }
 }
 
-/// Whether something has waited since the last look; takes the next sample.
-bool scheduler::find_stale(std::vector<victim_sample>& last) noexcept {
-  bool stale = !nothing_shared();
+/// Whether something that p's worker does not run waits there. What waits in the shared queues waits behind all.
+bool scheduler::waits_behind(processor& p, deadline time) const noexcept {
+  return !p.fresh.empty() || !p.ready.empty() || p.has_next.load(std::memory_order_relaxed) ||
+         p.timers.earliest() < time - overdue_timer;
+}
+
+/// One look at every processor.
+scheduler::finding scheduler::look_after(std::vector<watch>& seen, slow_slices& slow) noexcept {
+  const bool shared = !nothing_shared();
+  const bool somebody_idle = idle_count() != 0;
+  bool stale = shared && somebody_idle;
+  bool suspicious = false;
+  bool queued = shared;  // work waits somewhere: a blocked worker's processor could serve it
   const deadline time = clock_.now();
+  set_coarse_time(time);
+  for (const auto& p : processors_) queued = queued || !p->fresh.empty() || !p->ready.empty();
   for (const auto& each : processors_) {
     processor& p = *each;
-    victim_sample& seen = last[p.index()];
-    const victim_sample current{p.fresh.head(), p.ready.head(), p.tick.load(std::memory_order_relaxed), 0, 0, 0};
-    const bool waits = p.timers.earliest() < time - largest_delay ||
-                       (!p.fresh.empty() && current.fresh_head == seen.fresh_head) ||
-                       (!p.ready.empty() && current.ready_head == seen.ready_head) ||
-                       (p.has_next.load(std::memory_order_relaxed) && current.tick == seen.tick);
-    seen = current;
-    if (!waits) continue;
-    p.wake_gap.store(0, std::memory_order_relaxed);
-    p.overdue.store(true, std::memory_order_relaxed);
-    stale = true;
+    watch& last = seen[p.index()];
+    worker* w = p.owner();
+    const watch current{w,
+                        p.tick.load(std::memory_order_relaxed),
+                        p.fresh.head(),
+                        p.ready.head(),
+                        p.fresh.tail() + p.ready.tail(),
+                        -1,
+                        0,
+                        0,
+                        0};
+    const bool same = last.who == w && last.tick == current.tick;
+    if (slow && w != nullptr) [[unlikely]]
+      slow.look(p, *w, time, cpu_time_of(*w));
+    const bool waits = waits_behind(p, time);
+    if (somebody_idle &&
+        ((!p.fresh.empty() && current.fresh_head == last.fresh_head) ||
+         (!p.ready.empty() && current.ready_head == last.ready_head) || p.timers.earliest() < time - overdue_timer)) {
+      mark_overdue(p);
+      stale = true;
+    }
+    if (w == nullptr || !(waits || queued)) {
+      last = current;
+      continue;
+    }
+    const std::int64_t cpu = cpu_time_of(*w);
+    if (!same || last.cpu < 0) {
+      last = current;
+      last.cpu = last.cpu_first = last.cpu_push = cpu;
+      last.since = time;
+      continue;
+    }
+    suspicious = true;
+    const bool stood_still = cpu == last.cpu;
+    last.cpu = cpu;
+    if (std::exchange(last.pushed, current.pushed) != current.pushed) last.cpu_push = cpu;
+    const bool computes = cpu - last.cpu_push >= time_slice_ || cpu - last.cpu_first >= time_slice_ * pushing_slices;
+    if (stood_still && !sleeps_in_kernel(*w)) continue;  // descheduled
+    if (waits && somebody_idle) {
+      mark_overdue(p);
+      stale = true;
+    } else if (stood_still || ((waits || shared) && computes)) {
+      if (slow) [[unlikely]]
+        slow.about_to_retake(p, *w, time - last.since);
+      if (retake(p, *w, current.tick)) {
+        last = {};
+        queued = false;  // one more may suffice; else the next look tells
+      }
+    }
   }
-  return stale;
+  return stale ? finding::stale : suspicious ? finding::suspicious : finding::nothing;
+}
+
+void scheduler::mark_overdue(processor& p) noexcept {
+  p.wake_gap.store(0, std::memory_order_relaxed);
+  p.overdue.store(true, std::memory_order_relaxed);
 }
 
 void scheduler::wake_monitor() noexcept {

@@ -2,6 +2,8 @@
 #include <coir/park.hpp>
 
 #include <coir/error.hpp>
+#include <coir/local_table.hpp>
+#include <coir/stackless.hpp>
 #include <coir/this_fiber.hpp>
 
 #include "clock.hpp"
@@ -17,6 +19,8 @@ namespace {
 /// A plain thread's waiter. `signal` is the waker's last touch: after it the thread may end, and futex_wake() on an
 /// address that is gone is harmless.
 struct thread_waiter {
+  thread_waiter() noexcept { register_asymmetric_fence(); }  // it may wait where no runtime ever was
+
   waiter wait{waiter::kind::thread};
   std::atomic<std::uint32_t> signal{0};
 };
@@ -54,18 +58,40 @@ wake park_thread(waiter& self, void (*release)(void*) noexcept, void* arg, deadl
   return waiter_access::outcome(self);
 }
 
+// The worker has lost its processor. Parking needs one for its timer alone; and with the primitive's lock held the
+// fiber must not wait for one. Returns the processor, bracket open, if an idle one was there to be had.
+[[gnu::noinline]] processor* park_without(fiber& f, worker& w, deadline until) noexcept {
+  if (until == no_deadline) return nullptr;
+  for (;;) {
+    if (processor* other = f.home->borrow(w)) {
+      f.home->arm(f, *other, until, f.wait.word());
+      other->unlock();
+      return nullptr;
+    }
+    if (processor* mine = w.enter()) return mine;
+  }
+}
+
 wake park_fiber(fiber& f, spin_lock* lock, void (*release)(void*) noexcept, void* arg, wait_reason why,
                 deadline until) noexcept {
   worker& w = *f.on;
-  processor& p = w.enter();
+  processor* p = w.enter();
+  if (p == nullptr) [[unlikely]]
+    p = park_without(f, w, until);
   f.why = why;
+  f.since = f.home->coarse_time();
   w.what_after = worker::after::parked;
   w.release_lock = lock;
   w.release = release;
   w.release_arg = arg;
-  if (until != no_deadline) f.home->arm(f, p, until, f.wait.word());
   tsan_release(&f);  // for reports
-  f.home->switch_away(f, w, p);
+  if (p != nullptr) [[likely]] {
+    if (until != no_deadline && f.timer == nullptr) f.home->arm(f, *p, until, f.wait.word());
+    p->parked.add();
+    f.home->switch_away(f, w, *p);
+  } else {
+    f.home->switch_away_without(f, w);
+  }
   if (f.timer != nullptr) f.home->disarm(f);
   f.on->leave();
   tsan_acquire(&f.wait);
@@ -103,11 +129,8 @@ bool waiter::claim_from_outside(std::uint64_t word, state as, wait_node* node) n
 
 bool begin_wait(waiter& self) noexcept {
   waiter_access::begin(self);
-  if (!waiter_access::is_fiber(self)) return true;
-  fiber& f = fiber_of(self);
-  light_fence();  // pairs with the heavy one in cancel_fiber(): the word, then the flag
-  if (f.cancel_requested.load(std::memory_order_relaxed) && f.uncancellable_depth.load(std::memory_order_relaxed) == 0)
-      [[unlikely]] {
+  light_fence();  // pairs with the heavy one in claim_to_give_up(): the word, then the reasons
+  if (waiter_access::must_give_up(self)) [[unlikely]] {
     waiter_access::abandon(self);
     return false;
   }
@@ -135,6 +158,7 @@ void unpark(waiter& who) noexcept {
     f.home->make_ready(f);
     return;
   }
+  if (waiter_access::is_stackless(who)) return static_cast<stackless&>(who).make_ready();
   std::atomic<std::uint32_t>& signal = thread_of(who).signal;
   signal.store(1, std::memory_order_release);  // the last touch
   futex_wake(signal);
@@ -161,43 +185,76 @@ void sleep_until_deadline(deadline until) {
     throw_cancelled();
 }
 
-std::uint64_t random_bits() noexcept {
+[[gnu::noinline]] std::uint64_t random_bits() noexcept {
   if (worker* w = current_worker()) {
-    processor& p = w->enter();
-    const std::uint64_t bits = p.random();
-    w->leave();
-    return bits;
+    if (processor* p = w->enter()) {
+      const std::uint64_t bits = p->random();
+      w->leave();
+      return bits;
+    }
   }
   thread_local random_source source{static_cast<std::uint64_t>(monotonic_now()) ^
                                     reinterpret_cast<std::uintptr_t>(&this_thread_waiter())};
   return source();
 }
 
-std::optional<std::stop_source> cancel_fiber(fiber& f) noexcept {
-  f.cancel_requested.store(true, std::memory_order_release);
-  heavy_fence();  // pairs with the light one in begin_wait(): the flag, then the word
-  const std::uint64_t word = waiter_access::acquire_word(f.wait);
+namespace {
+
+/// A reason has just been added: claims the wait that is under way, if it may be disturbed.
+bool claim_to_give_up(waiter& w) noexcept {
+  heavy_fence();  // pairs with the light one in begin_wait(): the reasons, then the word
+  const std::uint64_t word = waiter_access::acquire_word(w);
   const std::uint64_t state = word & waiter::state_mask;
-  // The depth is read after the word: if the word is of a wait inside an uncancellable section, the depth says so.
-  if ((state == waiter::parking || state == waiter::waiting) &&
-      f.uncancellable_depth.load(std::memory_order_relaxed) == 0 && f.wait.claim_from_outside(word, waiter::cancelled))
-    unpark(f.wait);
+  // The sections are read after the word: if the word is of a wait inside an uncancellable one, they say so.
+  return (state == waiter::parking || state == waiter::waiting) && !waiter_access::is_uncancellable(w) &&
+         w.claim_from_outside(word, waiter::cancelled);
+}
+
+}  // namespace
+
+std::optional<std::stop_source> cancel_fiber(fiber& f) noexcept {
+  waiter_access::set_for_good(f.wait);
+  if (claim_to_give_up(f.wait)) unpark(f.wait);
   return f.stop.copy();
 }
 
+bool expire(waiter& who) noexcept {
+  waiter_access::add_expired(who);
+  return claim_to_give_up(who);
+}
+
+void forget_expiry(waiter& self) noexcept { waiter_access::drop_expired(self); }
+
+bool cancelled_for_good(const waiter& self) noexcept { return waiter_access::is_for_good(self); }
+
 void end_fiber(fiber& f) noexcept {
-  f.name.reset();
-  f.uncancellable_depth.store(0, std::memory_order_relaxed);
+  if (f.locals != nullptr) [[unlikely]]
+    end_locals();
+  if (worker& w = *f.on; w.traced()) [[unlikely]]
+    trace_end(w, f);
+  f.name.drop();
+  waiter_access::reset_uncancellable(f.wait);
   f.stop.drop();
 }
 
 // ---- timers of waits -----------------------------------------------------------------------------------------------
 
 void scheduler::arm(fiber& f, processor& p, deadline when, std::uint64_t word) {
-  f.timer = make_timer(p, when, &fire_timeout, &f.wait, word);
-  p.timers.push(*f.timer);
+  f.timer = push_timer(p, when, &fire_timeout, &f.wait, word);
+}
+
+timer_node* scheduler::push_timer(processor& p, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
+                                  std::uint64_t stamp) {
+  timer_node* n = make_timer(&p, when, fire, arg, stamp);
+  try {
+    p.timers.push(*n);
+  } catch (...) {
+    free_timer(n);
+    throw;
+  }
   light_fence();  // pairs with the heavy one in release_and_sleep(): the timer, then idle_
   if (idle_.load(std::memory_order_relaxed) != 0) wake_monitor();  // should this processor compute beyond the deadline
+  return n;
 }
 
 // Bracket open. The timer may be at home with another processor, and may be about to fire.

@@ -1,6 +1,7 @@
 // What is decided when nothing runs: drained, or deadlocked.
 //
-// A runtime is quiescent when all its processors are idle and the injection queue is empty; then its counts are exact.
+// A runtime is quiescent when all its processors are idle, no worker runs a fiber without one, and the injection queue
+// is empty; then its counts are exact.
 // It is drained if no fiber is left. It is stuck if fibers are left and no timer is pending. Stuck is deadlocked only
 // if nobody else could wake a fiber: every runtime of the process is quiescent without timers, and every thread is a
 // runtime's own or blocked in run() or wait() for something that has not come (threads.hpp).
@@ -31,17 +32,17 @@ constexpr std::int64_t last_recheck = 1'000'000'000;
 // Under idle_lock_, when quiescent.
 std::int64_t scheduler::live_fibers() noexcept {
   std::uint64_t started = started_outside_.load(std::memory_order_relaxed);
-  std::uint64_t ended = 0;
+  std::uint64_t ended = ended_outside_.load(std::memory_order_relaxed);
   for (const auto& p : processors_) {
-    started += p->started;
-    ended += p->ended;
+    started += p->started.value();
+    ended += p->ended.value();
   }
   return static_cast<std::int64_t>(started - ended);
 }
 
 // Under idle_lock_.
 bool scheduler::quiescent_locked() noexcept {
-  return idle_.load(std::memory_order_relaxed) == processors_.size() && nothing_shared();
+  return idle_count() == processors_.size() && lost_ == 0 && nothing_shared();
 }
 
 bool scheduler::timers_pending_locked() noexcept {
@@ -70,7 +71,7 @@ std::optional<std::uint64_t> scheduler::quiescent_epoch() noexcept {
   return epoch;
 }
 
-// By the last worker to go idle.
+// By the last worker to go idle, and by who cancels the last timer from outside.
 void scheduler::note_quiescent() noexcept {
   if (waiters_.load(std::memory_order_seq_cst) == 0) return;
   idle_lock_.lock();
@@ -131,6 +132,11 @@ std::string scheduler::list_blocked() {
     out << "\n  " << describe(*f) << ": " << f->why.what;
     if (f->why.on != nullptr) out << ' ' << f->why.on;
   }
+  asyncs_.for_each([&](const stackless& s) {
+    if (!s.asleep()) return;
+    tsan_acquire(const_cast<stackless*>(&s));
+    out << "\n  " << s.describe();
+  });
   return out.str();
 }
 
@@ -149,11 +155,13 @@ bool scheduler::unwind_deadlock() {
           waiter_access::state_of(f->wait) != waiter::waiting)
         continue;
       f->in_deadlock = true;
-      f->cancel_requested.store(true, std::memory_order_release);  // seen when it is next about to block
-      if (f->uncancellable_depth.load(std::memory_order_relaxed) == 0) asleep.emplace_back(f, f->wait.word());
+      waiter_access::set_for_good(f->wait);  // seen when it is next about to block
+      if (!waiter_access::is_uncancellable(f->wait)) asleep.emplace_back(f, f->wait.word());
     }
+    bool marked = false;
+    asyncs_.for_each([&](stackless& s) { marked |= s.mark_for_deadlock(); });
     // If all block where they must not be disturbed, nothing can ever end them.
-    if (asleep.empty())
+    if (asleep.empty() && !marked)
       fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
     {
       const std::lock_guard locked(deadlock_lock_);
@@ -164,6 +172,11 @@ bool scheduler::unwind_deadlock() {
       if (!f->wait.claim_from_outside(word, waiter::cancelled)) continue;  // woken by one that unwinds
       unpark(f->wait);
       if (source) sources.push_back(std::move(*source));
+    }
+    if (marked) {
+      asyncs_.for_each([&](stackless& s) {
+        if (auto source = s.unwind_marked()) sources.push_back(std::move(*source));
+      });
     }
   });
   for (std::stop_source& s : sources) signal_stop(std::move(s));
@@ -187,6 +200,11 @@ void scheduler::cancel_all() noexcept {
     if (f->state.load(std::memory_order_relaxed) == run_state::free) continue;
     if (auto source = cancel_fiber(*f)) signal_stop(std::move(*source));
   }
+  std::vector<std::stop_source> sources;
+  asyncs_.for_each([&](stackless& s) {
+    if (auto source = s.cancel()) sources.push_back(std::move(*source));
+  });
+  for (std::stop_source& s : sources) signal_stop(std::move(s));
 }
 
 }  // namespace coir::detail

@@ -16,9 +16,12 @@ namespace coir::detail {
 
 namespace {
 
-constexpr std::size_t class_count = 4;  // 64, 128, 256, 512
+// Two classes of whole cache lines, for the records of fibers; beyond them finer ones, for coroutine frames: 64, 128,
+// then 160, 192, ... 512.
+constexpr std::size_t class_count = 14;
 constexpr std::size_t smallest = 64;
-constexpr std::size_t largest = smallest << (class_count - 1);
+constexpr std::size_t step = 32;
+constexpr std::size_t largest = 2 * smallest + (class_count - 2) * step;
 constexpr std::size_t batch = 64;
 constexpr std::size_t chunk_bytes = 64 * 1024;
 constexpr std::size_t fetch_ahead = 4;
@@ -36,11 +39,20 @@ constexpr bool pooled = false;
 constexpr bool pooled = true;
 #endif
 
-std::size_t class_of(std::size_t size) noexcept {
-  std::size_t c = 0;
-  while ((smallest << c) < size) ++c;
-  return c;
+/// Blocks of whole cache lines are as aligned as one; the others, as chunks are, to `step`.
+constexpr std::size_t rounded(std::size_t size, std::size_t alignment) noexcept {
+  return alignment > step ? (size + smallest - 1) / smallest * smallest : size;
 }
+
+constexpr std::size_t class_of(std::size_t size) noexcept {
+  if (size <= 2 * smallest) return size <= smallest ? 0 : 1;
+  return 1 + (size - 2 * smallest + step - 1) / step;
+}
+
+constexpr std::size_t class_bytes(std::size_t c) noexcept {
+  return c < 2 ? smallest << c : 2 * smallest + (c - 1) * step;
+}
+static_assert(class_bytes(1) == 128 && class_bytes(2) == 160 && class_bytes(class_count - 1) == 512 && largest == 512);
 
 /// What all threads share, a size class: full magazines and empty ones. Never destroyed: threads may end after static
 /// destructors have run.
@@ -190,7 +202,7 @@ struct cache_owner {
     std::swap(l.current, l.spare);
     l.spare_full = false;
   } else {
-    l.current = depots()[c].exchange_for_full(l.current, smallest << c);
+    l.current = depots()[c].exchange_for_full(l.current, class_bytes(c));
   }
   l.count = batch;
 }
@@ -216,7 +228,7 @@ struct cache_owner {
 void* allocate_record(std::size_t size, std::size_t alignment) {
   if (!pooled || size > largest || alignment > smallest) [[unlikely]]
     return ::operator new (size, std::align_val_t{alignment});
-  const std::size_t c = class_of(size);
+  const std::size_t c = class_of(rounded(size, alignment));
   thread_cache& t = this_cache();
   free_list& l = t.lists[c];
   if (l.count == 0) [[unlikely]]
@@ -231,7 +243,7 @@ void free_record(void* p, std::size_t size, std::size_t alignment) noexcept {
     ::operator delete (p, std::align_val_t{alignment});
     return;
   }
-  const std::size_t c = class_of(size);
+  const std::size_t c = class_of(rounded(size, alignment));
   thread_cache& t = this_cache();
   free_list& l = t.lists[c];
   if (l.current == nullptr || l.count == batch) [[unlikely]] {

@@ -19,7 +19,7 @@ void fatal_message(const std::string& message) noexcept {
 std::string describe(const fiber& f) {
   std::ostringstream out;
   out << "fiber " << f.id;
-  if (f.name) out << " \"" << *f.name << '"';
+  if (f.name) out << " \"" << f.name.get() << '"';
   out << ", spawned at " << f.spawn_file << ':' << f.line;
   return out.str();
 }

@@ -29,6 +29,9 @@ class run_ring {
   /// Counts all that ever left at the head: unchanged for a while means that the oldest has waited so long.
   std::uint32_t head() const noexcept { return head_.load(std::memory_order_relaxed); }
 
+  /// Moves with each push.
+  std::uint32_t tail() const noexcept { return tail_.load(std::memory_order_relaxed); }
+
   /// The ring must not be full.
   void push_back(runnable* r) noexcept {
     const std::uint32_t t = tail();
@@ -74,8 +77,6 @@ class run_ring {
   }
 
  private:
-  std::uint32_t tail() const noexcept { return tail_.load(std::memory_order_relaxed); }
-
   std::atomic<std::uint32_t> head_{0};
   std::atomic<std::uint32_t> tail_{0};
   static constexpr std::uint32_t fetch_ahead = 4;

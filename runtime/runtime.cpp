@@ -5,12 +5,17 @@
 #include <stdexcept>
 #include <string>
 
+#include <coir/local_table.hpp>
+
 #include "cpu_count.hpp"
+#include "debug_options.hpp"
 #include "futex.hpp"
+#include "overflow.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
 #include "scheduler.hpp"
 #include "threads.hpp"
+#include "trace.hpp"
 
 namespace coir {
 
@@ -49,6 +54,7 @@ void delete_scheduler(scheduler* s) { delete s; }
 }  // namespace
 
 void main_fiber::signal() {
+  end_locals();
   const fiber& self = *current_fiber();
   scheduler& home = *self.home;
   if (self.in_deadlock) deadlock_ = home.deadlock_report();  // which stays until this fiber, too, has ended
@@ -78,25 +84,44 @@ scheduler& current_scheduler(const char* what) {
 
 void start(scheduler& where, start_record* record) noexcept { where.start(record); }
 
-scheduler::scheduler(runtime& owner, const options& o, unsigned processors) : owner_(owner), pool_(o.stack_size) {
+namespace {
+
+std::uint64_t new_serial() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+scheduler::scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors)
+    : owner_(owner),
+      debug_(debug),
+      serial_(new_serial()),
+      pool_(o.stack_size),
+      max_threads_(std::max(o.max_threads, processors)),
+      time_slice_(o.time_slice.count()) {
   register_asymmetric_fence();
+  catch_overflows();
   for (unsigned i = 0; i < processors; ++i) {
-    processors_.push_back(std::make_unique<processor>(i));
+    processors_.push_back(std::make_unique<processor>(i, this));
     workers_.push_back(std::make_unique<worker>(*this));
   }
   for (unsigned i = processors; i-- > 0;) idle_processors_.push_back(processors_[i].get());
   sleepers_.reserve(processors);
   idle_.store(processors, std::memory_order_relaxed);
+  tracer::attach(*this);
   runtime_registry::add(*this);
   // One worker at least must exist; it goes to sleep at once. The others start when they are first woken.
   try {
     worker& first = *workers_.front();
     first.started = true;
+    sleepers_.push_back(&first);
     start_thread(first);
-    if (processors > 1) monitor_thread_ = runtime_threads::start([this] { monitor(); });
+    monitor_thread_ = runtime_threads::start([this] { monitor(); });
   } catch (...) {
     stop_threads();
     runtime_registry::remove(*this);
+    tracer::detach(*this);
     throw;
   }
 }
@@ -112,10 +137,11 @@ void scheduler::stop_threads() noexcept {
     monitor_thread_.join();
   }
   std::size_t threads = 0;
-  for (const auto& w : workers_) threads += w->thread.joinable() ? 1U : 0U;
+  idle_lock_.lock();  // who goes to sleep has seen stopping_, or sleeps before the wake below; who ends as surplus is
+                      // not counted here
+  for (const auto& w : workers_) threads += w->started && w->thread.joinable() ? 1U : 0U;
   runtime_threads::forget(threads);
   stopping_.store(true, std::memory_order_seq_cst);
-  idle_lock_.lock();  // who goes to sleep has seen stopping_, or sleeps before the wake below
   idle_lock_.unlock();
   for (const auto& w : workers_) {
     w->awake.store(1, std::memory_order_release);
@@ -128,18 +154,29 @@ void scheduler::stop_threads() noexcept {
 scheduler::~scheduler() {
   stop_threads();
   runtime_registry::remove(*this);
+  // Alarms that are still armed go back to their owners, some of which may be here, cancelling one.
+  for (const auto& p : processors_) {
+    for (backoff wait; !p->try_lock();) wait();
+    p->timers.abandon();
+    p->unlock();
+  }
+  tracer::detach(*this);
 }
 
 }  // namespace detail
 
 runtime::runtime(options o) : scheduler_(nullptr, &detail::delete_scheduler) {
   detail::check(o);
-  scheduler_.reset(new detail::scheduler(*this, o, detail::processors_for(o)));
+  scheduler_.reset(
+      new detail::scheduler(*this, o, detail::debug_options::from_environment(), detail::processors_for(o)));
 }
 
 runtime::~runtime() {
   const detail::worker* w = detail::current_worker();
   if (w != nullptr && w->home == scheduler_.get()) detail::fatal("a runtime is destroyed by one of its own fibers");
+  scheduler_->wait_drained();
+  // From now on nobody outside starts a fiber that the runtime's owner does not know of; one may just have done so.
+  detail::runtime_registry::close(*scheduler_);
   scheduler_->wait_drained();
   detail::tsan_acquire(scheduler_.get());
   if (const std::string report = scheduler_->take_deadlock(); !report.empty()) {

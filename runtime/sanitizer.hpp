@@ -24,6 +24,8 @@ inline tsan_fiber tsan_create() { return __tsan_create_fiber(0); }
 inline void tsan_destroy(tsan_fiber f) { __tsan_destroy_fiber(f); }
 inline tsan_fiber tsan_current() { return __tsan_get_current_fiber(); }
 inline void tsan_switch(tsan_fiber f) { __tsan_switch_to_fiber(f, __tsan_switch_to_fiber_no_sync); }
+/// What was done on the stack that is left happens before what is done on this one.
+inline void tsan_switch_in_order(tsan_fiber f) { __tsan_switch_to_fiber(f, 0); }
 inline void tsan_release(void* p) { __tsan_release(p); }
 inline void tsan_acquire(void* p) { __tsan_acquire(p); }
 #else

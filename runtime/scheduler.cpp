@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "report.hpp"
+#include "stack_use.hpp"
 
 // Picking. A processor looks, in this order, at
 //   next    the fiber that the running one has just made ready: it finds its data warm, and a pair that talks stays on
@@ -16,7 +17,8 @@
 //   fresh   newest first: depth first, so that a tree of fibers needs stacks for a path and not for a level
 //   the injection queue (from foreign threads), then what has spilled over from full rings, ready before fresh.
 // A fiber that yields lets the fresh ones go before the ready queue, that it has just joined itself.
-// So that nothing starves, every 64th pick takes an injected one first and every 64th the newest fresh one, every 128th
+// So that nothing starves, every 64th pick takes an injected one first, every 64th the oldest ready one (a fiber that
+// yields would let new ones go first for ever) and every 64th the newest fresh one, every 128th
 // exchanges a batch of spilled ready ones, and every millisecond the oldest fresh one of all has its turn. Timers are
 // looked at every 16th pick if there are any, and whenever the queues run dry.
 //
@@ -35,28 +37,40 @@ constexpr std::size_t injected_batch = 64;
 
 namespace {
 
-spill_queue::batch& new_batch(spill_queue& q) noexcept {
-  static_assert(spill_queue::batch_size == processor::ring::capacity / 2);
-  spill_queue::batch* b = q.make();
-  if (b == nullptr) fatal("no memory to queue more fibers");
-  b->first = 0;
-  return *b;
+static_assert(spill_queue::batch_size == processor::ring::capacity / 2);
+
+// Without memory for a batch: the injection queue needs none.
+void inject_all(injection_queue& q, runnable** items, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) items[i]->next = i + 1 < n ? items[i + 1] : nullptr;
+  q.push_chain(items[0], items[n - 1], n);
 }
 
 }  // namespace
 
 // The newest: those at the front have waited longest, and are to run next.
 void scheduler::spill_ready(processor& p) noexcept {
-  spill_queue::batch& b = new_batch(spilled_ready_);
-  b.end = p.ready.take_newest_half(b.items);
-  spilled_ready_.push(&b);
+  spill_queue::batch* b = spilled_ready_.make();
+  if (b == nullptr) {
+    runnable* items[spill_queue::batch_size];
+    inject_all(injected_, items, p.ready.take_newest_half(items));
+    return;
+  }
+  b->first = 0;
+  b->end = p.ready.take_newest_half(b->items);
+  spilled_ready_.push(b);
 }
 
 // The oldest: the owner goes on with the newest.
 void scheduler::spill_fresh(processor& p) noexcept {
-  spill_queue::batch& b = new_batch(spilled_fresh_);
-  b.end = p.fresh.take_half(b.items);
-  spilled_fresh_.push(&b);
+  spill_queue::batch* b = spilled_fresh_.make();
+  if (b == nullptr) {
+    runnable* items[spill_queue::batch_size];
+    inject_all(injected_, items, p.fresh.take_half(items));
+    return;
+  }
+  b->first = 0;
+  b->end = p.fresh.take_half(b->items);
+  spilled_fresh_.push(b);
 }
 
 // The oldest batch goes to the end of the ready queue. False: there was none.
@@ -110,8 +124,14 @@ bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
 }
 
 // Fairness, every 16th pick.
-runnable* scheduler::pick_rare(processor& p, std::uint32_t tick) noexcept {
+runnable* scheduler::pick_rare(processor& p, std::uint64_t tick) noexcept {
+  if (tick % wake_latency::picks_between == 0) p.time_next_wake = true;
+  // First, or what comes below might be the answer each time.
+  if (tick % injected_every == 0)
+    if (runnable* r = injected_.pop(1)) return r;
   if (tick % ready_every == 0) fetch_ready(p);
+  if (tick % oldest_ready_every == oldest_ready_every / 4)
+    if (runnable* r = p.ready.pop_front()) return r;
   if (!p.fresh.empty() || !spilled_fresh_.empty()) {
     const deadline time = clock_.now();
     if (time - p.last_oldest >= oldest_every) {
@@ -120,7 +140,6 @@ runnable* scheduler::pick_rare(processor& p, std::uint32_t tick) noexcept {
       if (runnable* r = p.fresh.pop_front()) return r;
     }
   }
-  if (tick % injected_every == 0) return injected_.pop(1);
   if (tick % fresh_every == fresh_every / 2) return p.fresh.pop_back();
   return nullptr;
 }
@@ -132,23 +151,37 @@ runnable* scheduler::pick(worker& w, processor& p) noexcept { return pick_next<f
 // From a foreign thread, counted in visitors_: once the fiber is pushed it may run, and be the last whose end lets the
 // runtime be destroyed; ~scheduler() waits for those who are still in here.
 void scheduler::inject(runnable* r) noexcept {
+  if (injected_count_.fetch_add(1, std::memory_order_relaxed) % wake_latency::injections_between == 0 &&
+      r->what == runnable::kind::suspended)
+    note_runnable(*static_cast<fiber*>(r));
   injected_.push(r);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with release_and_sleep(): the push, then idle_
-  if (idle_.load(std::memory_order_relaxed) != 0) wake_one();
+  const std::uint32_t idle = idle_.load(std::memory_order_relaxed);
+  if ((idle & idle_mask) != 0) wake_one();
+  if ((idle & monitor_sleeps) != 0) wake_monitor();
   visitors_.fetch_sub(1, std::memory_order_release);  // the last touch; pairs with stop_threads()
 }
 
+// From a worker without a processor; what is moved has just been switched away from.
+void scheduler::inject_own(fiber& f) noexcept {
+  visitors_.fetch_add(1, std::memory_order_relaxed);
+  inject(&f);
+}
+
+// Never waits for a processor, even if the worker has lost its own, and never moves the calling fiber to another
+// thread: a caller of what does not block may hold a lock of the operating system.
 void scheduler::start(start_record* r) noexcept {
   tsan_release(r);
   worker* w = current_worker();
-  if (w == nullptr || w->home != this) {
+  processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
+  if (held == nullptr) [[unlikely]] {
     visitors_.fetch_add(1, std::memory_order_relaxed);
     started_outside_.fetch_add(1, std::memory_order_relaxed);
     inject(r);
     return;
   }
-  processor& p = w->enter();
-  ++p.started;
+  processor& p = *held;
+  p.started.add();
   push_fresh(p, r);
   w->leave();
   light_fence();  // pairs with the heavy one in release_and_sleep(): the push, then idle_
@@ -156,16 +189,35 @@ void scheduler::start(start_record* r) noexcept {
     offer(p);
 }
 
-void scheduler::make_ready(fiber& f) noexcept {
-  f.state.store(run_state::queued, std::memory_order_relaxed);
+void scheduler::count_started() noexcept {
   worker* w = current_worker();
-  if (w == nullptr || w->home != this) {
-    visitors_.fetch_add(1, std::memory_order_relaxed);
-    inject(&f);
+  processor* held = w != nullptr && w->home == this ? w->enter() : nullptr;
+  if (held == nullptr) [[unlikely]] {
+    started_outside_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  processor& p = w->enter();
-  runnable* queued = &f;
+  held->started.add();
+  w->leave();
+}
+
+void scheduler::make_ready(fiber& f) noexcept {
+  f.state.store(run_state::queued, std::memory_order_relaxed);
+  make_ready(static_cast<runnable&>(f));
+}
+
+void scheduler::make_ready(runnable& r) noexcept {
+  worker* w = current_worker();
+  processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
+  if (held == nullptr) [[unlikely]] {
+    if (w != nullptr) observe_wake(*w, nullptr, r);
+    visitors_.fetch_add(1, std::memory_order_relaxed);
+    inject(&r);
+    return;
+  }
+  processor& p = *held;
+  if (p.time_next_wake | w->traced()) [[unlikely]]
+    observe_wake(*w, held, r);
+  runnable* queued = &r;
   // Timers, which fire on the native stack, wake in the order of their deadlines.
   if (p.next_left != 0 && w->current != nullptr) {
     queued = std::exchange(p.next, queued);
@@ -184,6 +236,30 @@ void scheduler::make_ready(fiber& f) noexcept {
   light_fence();
   if (idle_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     offer(p);
+}
+
+// By the waker, before r can run. `held`: the waker's processor.
+[[gnu::noinline]] void scheduler::observe_wake(worker& w, processor* held, runnable& r) noexcept {
+  if (r.what != runnable::kind::suspended) return;
+  auto& f = static_cast<fiber&>(r);
+  if (w.traced()) trace_wake(w, f);
+  if (held == nullptr || !held->time_next_wake) return;
+  held->time_next_wake = false;
+  note_runnable(f);
+}
+
+// Wake-up latency (wake_latency.hpp): by who makes the fiber runnable, before it does...
+[[gnu::noinline]] void scheduler::note_runnable(fiber& f) noexcept {
+  f.what = runnable::kind::timed;
+  f.runnable_since = clock_.now();
+}
+
+// ...and by the holder of the processor that is about to run it.
+[[gnu::noinline]] fiber* scheduler::note_running(processor& p, runnable* r) noexcept {
+  auto& f = *static_cast<fiber*>(r);
+  f.what = runnable::kind::suspended;
+  p.latency.record(clock_.now() - f.runnable_since);
+  return &f;
 }
 
 // ---- switching -----------------------------------------------------------------------------------------------------
@@ -223,6 +299,7 @@ fiber* scheduler::new_stack() {
   const stack_pool::stack s = pool_.make();
   auto aligned = reinterpret_cast<std::uintptr_t>(s.top - sizeof(fiber)) & ~std::uintptr_t{63};
   auto* f = ::new (reinterpret_cast<void*>(aligned)) fiber(*this, s.bottom, s.top);
+  waiter_access::seed(f->wait, pool_.incarnation());
   pool_.made(*f);
 #if defined(COIR_ASAN)
   f->asan.bottom = s.bottom;
@@ -241,10 +318,15 @@ void scheduler::first_entry(arrival from) noexcept {
   self.home->stack_main(self);
 }
 
+// For what is not merely suspended: a fresh one gets a stack; one whose wake-up latency is measured has it noted.
 fiber* scheduler::stack_for(worker&, processor& p, runnable* fresh) noexcept {
+  if (fresh->what == runnable::kind::timed) [[unlikely]]
+    return note_running(p, fresh);
   fiber* f = p.stacks;
   if (f == nullptr) [[unlikely]] {
-    f = pool_.take(stack_cache / 2, p.stack_count);
+    std::size_t taken = 0;
+    f = pool_.take(stack_cache / 2, taken);
+    p.stack_count.set(taken);
     if (f == nullptr) {
       try {
         f = new_stack();
@@ -257,15 +339,22 @@ fiber* scheduler::stack_for(worker&, processor& p, runnable* fresh) noexcept {
     }
   }
   p.stacks = static_cast<fiber*>(f->next);
-  --p.stack_count;
+  p.stack_count.subtract();
   f->record = static_cast<start_record*>(fresh);
   return f;
 }
 
-void scheduler::retire_stack(processor& p, fiber& f) noexcept {
+void scheduler::retire_stack(processor* held, fiber& f) noexcept {
+  if (held == nullptr) [[unlikely]] {
+    f.next = nullptr;
+    pool_.put(&f, &f, 1);
+    return;
+  }
+  processor& p = *held;
   f.next = p.stacks;
   p.stacks = &f;
-  if (++p.stack_count <= stack_cache) return;
+  p.stack_count.add();
+  if (p.stack_count.value() <= stack_cache) return;
   // The colder half goes to the shared store.
   fiber* last_kept = p.stacks;
   for (std::size_t i = 1; i < stack_cache / 2; ++i) last_kept = static_cast<fiber*>(last_kept->next);
@@ -274,24 +363,28 @@ void scheduler::retire_stack(processor& p, fiber& f) noexcept {
   fiber* last = first;
   std::size_t n = 1;
   for (; last->next != nullptr; ++n) last = static_cast<fiber*>(last->next);
-  p.stack_count -= n;
+  p.stack_count.subtract(n);
   pool_.put(first, last, n);
 }
 
-// Runs the record's closure as a fiber on this stack. Bracket open at entry and on return.
+// Runs the record's closure as a fiber on this stack. Bracket open at entry, closed on return.
 void scheduler::run_fiber(fiber& self) noexcept {
   worker& w = *self.on;
   start_record* record = self.record;
+  std::atomic_thread_fence(std::memory_order_release);  // free, then what follows: pairs with take_snapshot()
   self.id = new_id(w);
   self.spawn_file = record->file;
   self.line = record->line;
-  self.cancel_requested.store(false, std::memory_order_relaxed);
+  waiter_access::clear_reasons(self.wait);
   self.in_deadlock = false;
-  self.state.store(run_state::running, std::memory_order_relaxed);
+  self.carried_on = false;
+  self.state.store(run_state::running, std::memory_order_release);  // pairs with take_snapshot()
   light_fence();  // pairs with cancel_all()'s: the state, then the flag
   if (cancel_all_.load(std::memory_order_relaxed)) [[unlikely]]
-    self.cancel_requested.store(true, std::memory_order_relaxed);
+    waiter_access::set_for_good(self.wait);
   tsan_acquire(record);
+  if (w.traced()) [[unlikely]]
+    trace_begin(w, self);
   w.leave();
 
   try {
@@ -305,22 +398,31 @@ void scheduler::run_fiber(fiber& self) noexcept {
     std::fflush(stderr);
     std::terminate();
   }
+  if (debug_.stackuse != 0) [[unlikely]]
+    note_stack_use(self);
   end_fiber(self);
   tsan_release(this);  // for who waits until the runtime is drained
-  self.on->enter();
 }
 
 void scheduler::stack_main(fiber& self) noexcept {
   for (;;) {
     run_fiber(self);
     worker& w = *self.on;
-    processor& p = *w.held;
-    ++p.ended;
+    processor* held = w.enter();
+    if (held == nullptr) [[unlikely]] {
+      end_without(self, w);
+      continue;
+    }
+    processor& p = *held;
+    if (!self.carried_on) p.ended.add_release();  // see snapshot()
     self.state.store(run_state::free, std::memory_order_relaxed);
     runnable* r = pick(w, p);
-    if (r != nullptr && r->what == runnable::kind::fresh) {
-      self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
-      continue;
+    if (r != nullptr && r->what != runnable::kind::suspended) {
+      if (r->what != runnable::kind::timed) [[likely]] {
+        self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
+        continue;
+      }
+      note_running(p, r);
     }
     w.what_after = worker::after::retired;
     switch_to(w, &self, static_cast<fiber*>(r));

@@ -41,6 +41,9 @@ class spill_queue {
   /// A hint; exact for what the caller itself pushed or saw pushed.
   bool empty() const noexcept { return batches_.load(std::memory_order_relaxed) == 0; }
 
+  /// How many they are; a hint.
+  std::size_t size() const noexcept { return items_.load(std::memory_order_relaxed); }
+
   /// An empty batch to fill; null if there is no memory.
   batch* make() noexcept {
     lock_.lock();
@@ -62,6 +65,7 @@ class spill_queue {
     else
       head_ = b;
     tail_ = b;
+    add_items(b->end - b->first);
     batches_.store(batches_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     lock_.unlock();
   }
@@ -71,7 +75,10 @@ class spill_queue {
     if (empty()) return nullptr;
     lock_.lock();
     batch* b = head_;
-    if (b != nullptr) unlink_head();
+    if (b != nullptr) {
+      add_items(b->first - std::size_t{b->end});
+      unlink_head();
+    }
     lock_.unlock();
     return b;
   }
@@ -83,6 +90,7 @@ class spill_queue {
     runnable* r = nullptr;
     if (batch* b = head_) {
       r = b->items[b->first++];
+      add_items(std::size_t{0} - 1);
       if (b->first == b->end) {
         unlink_head();
         keep(b);
@@ -90,6 +98,15 @@ class spill_queue {
     }
     lock_.unlock();
     return r;
+  }
+
+  /// How many there are, by whoever.
+  std::size_t count() noexcept {
+    std::size_t n = 0;
+    lock_.lock();
+    for (const batch* b = head_; b != nullptr; b = b->next) n += b->end - b->first;
+    lock_.unlock();
+    return n;
   }
 
   /// Gives a batch back that has been emptied.
@@ -106,6 +123,10 @@ class spill_queue {
     batches_.store(batches_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
 
+  void add_items(std::size_t n) noexcept {
+    items_.store(items_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+
   void keep(batch* b) noexcept {
     b->next = spare_;
     spare_ = b;
@@ -116,6 +137,7 @@ class spill_queue {
   batch* tail_ = nullptr;
   batch* spare_ = nullptr;
   std::atomic<std::size_t> batches_{0};
+  std::atomic<std::size_t> items_{0};
 };
 
 }  // namespace coir::detail

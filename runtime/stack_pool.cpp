@@ -28,6 +28,8 @@ constexpr std::size_t slab_stacks = 64;
 // A program with so many stacks is going to use the next ones too: commit their first pages a slab at a time.
 constexpr std::size_t populate_from = 512;
 constexpr std::size_t colours = 12;
+constexpr std::size_t large_stack = 128 * 1024;
+constexpr std::size_t guard_pages = 4;
 constexpr std::size_t colour_step = 256;
 
 std::size_t map_count_limit() {
@@ -47,6 +49,7 @@ bool advise_all(int self, const iovec* pages, std::size_t count, std::size_t byt
 stack_pool::stack_pool(std::size_t stack_size, guard g)
     : page_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))),
       stack_size_(((stack_size + page_ - 1) / page_ | 1) * page_),
+      guard_size_(stack_size_ >= large_stack ? guard_pages * page_ : page_),
       guard_(g),
       mprotect_budget_(map_count_limit() / 4) {
 #if defined(SYS_pidfd_open) && defined(SYS_process_madvise)
@@ -68,17 +71,23 @@ stack_pool::~stack_pool() {
 stack_pool::stack stack_pool::make() {
   const std::lock_guard locked(lock_);
   const tsan_section section(this);
+  if (!blank_.empty()) {
+    const stack s = blank_.back();
+    blank_.pop_back();
+    return s;
+  }
   if (left_ == 0) grow();
   char* base = next_;
   next_ += stack_size_;
   --left_;
   const std::size_t colour = made_++ % colours * colour_step;
-  return {base + page_, base + stack_size_ - colour};
+  return {base + guard_size_, base + stack_size_ - colour};
 }
 
 void stack_pool::made(fiber& f) {
   const std::lock_guard locked(lock_);
   const tsan_section section(this);
+  f.pool_index = fibers_.size();
   fibers_.push_back(&f);
 }
 
@@ -86,7 +95,7 @@ void stack_pool::put(fiber* first, fiber* last, std::size_t count) noexcept {
   lock_.lock();
   last->next = free_;
   free_ = first;
-  free_count_ += count;
+  free_count_.store(free_count() + count, std::memory_order_relaxed);
   lock_.unlock();
 }
 
@@ -94,6 +103,11 @@ std::vector<fiber*> stack_pool::fibers() {
   const std::lock_guard locked(lock_);
   const tsan_section section(this);
   return fibers_;
+}
+
+stack_pool::counts stack_pool::count() noexcept {
+  const std::lock_guard locked(lock_);
+  return {made_, free_count() + blank_.size()};
 }
 
 fiber* stack_pool::take(std::size_t most, std::size_t& taken) noexcept {
@@ -105,10 +119,52 @@ fiber* stack_pool::take(std::size_t most, std::size_t& taken) noexcept {
   if (last != nullptr) {
     free_ = static_cast<fiber*>(last->next);
     last->next = nullptr;
-    free_count_ -= taken;
+    free_count_.store(free_count() - taken, std::memory_order_relaxed);
+    free_low_ = std::min(free_low_, free_count());
   }
   lock_.unlock();
   return first;
+}
+
+// Who still holds a pointer to the control block of a fiber that has ended (a timer that fires late, a list of fibers)
+// finds zeros, or the next one's: a free fiber, and a claim word that is not the one it looks for.
+std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
+  const std::lock_guard locked(lock_);
+  const tsan_section section(this);
+  const std::size_t idle = std::min(free_low_, free_count());
+  std::size_t n = idle > keep ? std::min(idle - keep, most) : 0;
+  try {
+    blank_.reserve(blank_.size() + n);
+  } catch (const std::bad_alloc&) {
+    n = 0;
+  }
+  fiber* last_kept = nullptr;
+  if (n != 0)
+    for (std::size_t i = 0; i < keep; ++i)
+      last_kept = last_kept == nullptr ? free_ : static_cast<fiber*>(last_kept->next);
+  fiber* following = last_kept == nullptr ? free_ : static_cast<fiber*>(last_kept->next);
+  for (std::size_t i = 0; i < n; ++i) {
+    fiber* f = following;
+    following = static_cast<fiber*>(f->next);
+    const stack s{f->bottom, f->top};
+    fibers_[f->pool_index] = fibers_.back();
+    fibers_[f->pool_index]->pool_index = f->pool_index;
+    fibers_.pop_back();
+    tsan_destroy(f->tsan);
+    f->~fiber();
+    char* end = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(s.top) + page_ - 1) / page_ * page_);
+    const auto bytes = static_cast<std::size_t>(end - s.bottom);
+    asan_unpoison(s.bottom, bytes);
+    ::madvise(s.bottom, bytes, MADV_DONTNEED);
+    blank_.push_back(s);
+  }
+  if (last_kept == nullptr)
+    free_ = following;
+  else
+    last_kept->next = following;
+  free_count_.store(free_count() - n, std::memory_order_relaxed);
+  free_low_ = free_count();
+  return n;
 }
 
 void stack_pool::grow() {
@@ -131,7 +187,7 @@ void stack_pool::grow() {
 void stack_pool::install_guards(char* base, std::size_t count) {
   if (guard_ == guard::automatic && guard_by_madvise(base, count)) return;
   for (std::size_t i = 0; i < count; ++i) {
-    if (mprotect_budget_ < 2 || ::mprotect(base + i * stack_size_, page_, PROT_NONE) != 0) {
+    if (mprotect_budget_ < 2 || ::mprotect(base + i * stack_size_, guard_size_, PROT_NONE) != 0) {
       ++unguarded_;
       continue;
     }
@@ -141,10 +197,10 @@ void stack_pool::install_guards(char* base, std::size_t count) {
 
 bool stack_pool::guard_by_madvise(char* base, std::size_t count) const noexcept {
   std::array<iovec, slab_stacks> pages;
-  for (std::size_t i = 0; i < count; ++i) pages[i] = {base + i * stack_size_, page_};
-  if (advise_all(self_, pages.data(), count, count * page_, madv_guard_install)) return true;
+  for (std::size_t i = 0; i < count; ++i) pages[i] = {base + i * stack_size_, guard_size_};
+  if (advise_all(self_, pages.data(), count, count * guard_size_, madv_guard_install)) return true;
   for (std::size_t i = 0; i < count; ++i)
-    if (::madvise(base + i * stack_size_, page_, madv_guard_install) != 0) return false;
+    if (::madvise(base + i * stack_size_, guard_size_, madv_guard_install) != 0) return false;
   return true;
 }
 

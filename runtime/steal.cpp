@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "switch.hpp"
+#include "trace.hpp"
 
 namespace coir::detail {
 
@@ -32,7 +33,7 @@ runnable* scheduler::search(worker& w) noexcept {
   const auto count = static_cast<std::uint32_t>(processors_.size());
   if (count == 1) return nullptr;
   if (!w.searching) {
-    const std::uint32_t busy = count - std::min(count, idle_.load(std::memory_order_relaxed));
+    const std::uint32_t busy = count - std::min(count, idle_count());
     if (searching_.load(std::memory_order_relaxed) * 2 >= busy) return nullptr;
     searching_.fetch_add(1, std::memory_order_seq_cst);
     w.searching = true;
@@ -51,13 +52,13 @@ runnable* scheduler::search(worker& w) noexcept {
         return r;
       }
     }
-    processor& p = w.enter();
+    processor& p = w.enter_native();
     if (runnable* r = pick(w, p)) {
       stop_searching_found(w);
       return r;
     }
     w.leave();
-    if (idle_.load(std::memory_order_relaxed) + 1 >= count) break;  // nobody runs whom one could steal from
+    if (idle_count() + 1 >= count) break;  // nobody runs whom one could steal from
     pause_briefly();
     time = clock_.now();
   }
@@ -67,7 +68,7 @@ runnable* scheduler::search(worker& w) noexcept {
 runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
   const std::int64_t time = clock_.now();
   victim_sample& seen = w.samples[victim.index()];
-  const auto still = [time](std::uint32_t& last, std::uint32_t current, std::int64_t& since, std::int64_t long_enough) {
+  const auto still = [time](auto& last, auto current, std::int64_t& since, std::int64_t long_enough) {
     if (since == 0 || last != current) {
       last = current;
       since = time;
@@ -106,7 +107,11 @@ runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
 
 // The oldest runs at once; returns it with the bracket open.
 runnable* scheduler::keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept {
-  processor& p = w.enter();
+  processor& p = w.enter_native();
+  p.steals.add();
+  p.stolen.add(n);
+  if (w.traced()) [[unlikely]]
+    trace_steal(w, p, n);
   for (std::uint32_t i = 1; i < n; ++i) {
     if (loot[i]->what == runnable::kind::fresh)
       push_fresh(p, loot[i]);
@@ -127,7 +132,7 @@ void scheduler::stop_searching(bool found, bool woken) noexcept {
                           std::memory_order_relaxed);
     return;
   }
-  if (!last || idle_.load(std::memory_order_relaxed) == 0) return;
+  if (!last || idle_count() == 0) return;
   // Pairs with the fence in inject(): who saw searching_ != 0 and woke nobody has its push seen here. (A push behind a
   // light fence may be missed; its pusher has told the monitor.)
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -139,7 +144,7 @@ void scheduler::stop_searching_found(worker& w) noexcept {
   w.leave();
   w.searching = false;
   stop_searching(true, std::exchange(w.woken, false));
-  w.enter();
+  w.enter_native();
 }
 
 /// Work that a searcher could take. The ready queues of busy processors do not count: their workers are awake, and it

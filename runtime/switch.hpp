@@ -8,6 +8,7 @@
 
 #include "clock.hpp"
 #include "scheduler.hpp"
+#include "trace.hpp"
 #include "waiter_access.hpp"
 
 namespace coir::detail {
@@ -17,7 +18,16 @@ inline constexpr std::uint32_t rare = 16;
 inline constexpr std::uint32_t injected_every = 64;
 inline constexpr std::uint32_t fresh_every = 64;
 inline constexpr std::uint32_t ready_every = 128;
+inline constexpr std::uint32_t oldest_ready_every = 64;
 inline constexpr std::int64_t oldest_every = 1'000'000;  // ns
+
+/// Null: the worker has lost its processor, and none is idle.
+[[gnu::always_inline]] inline processor* scheduler::enter_or_take(worker& w) noexcept {
+  processor* p = w.enter();
+  if (p == nullptr && take_idle_for(w)) [[unlikely]]
+    p = w.enter();
+  return p;
+}
 
 [[gnu::always_inline]] inline void scheduler::push_ready(processor& p, runnable* r) noexcept {
   if (p.ready.full()) [[unlikely]]
@@ -33,7 +43,7 @@ inline constexpr std::int64_t oldest_every = 1'000'000;  // ns
 
 template <bool Yielding>
 [[gnu::always_inline]] inline runnable* scheduler::pick_next(worker& w, processor& p) noexcept {
-  const std::uint32_t tick = p.tick.load(std::memory_order_relaxed) + 1;
+  const std::uint64_t tick = p.tick.load(std::memory_order_relaxed) + 1;
   if (tick % rare == 0) [[unlikely]] {
     // Timers are fired on the native stack: a fiber that is about to park cannot fire its own. The tick stays, so that
     // the native stack's pick is the rare one.
@@ -59,8 +69,10 @@ template <bool Yielding>
     // Of many fibers each has left the cache when its turn comes. First its control block, two picks later its stack.
     if (p.ready.size() > 3) [[unlikely]] {
       __builtin_prefetch(p.ready.peek(3), 1);
-      __builtin_prefetch(static_cast<fiber*>(p.ready.peek(1))->suspended, 1);
-      __builtin_prefetch(static_cast<char*>(static_cast<fiber*>(p.ready.peek(1))->suspended) + 64, 1);
+      if (runnable* soon = p.ready.peek(1); soon->what == runnable::kind::suspended) {
+        __builtin_prefetch(static_cast<fiber*>(soon)->suspended, 1);
+        __builtin_prefetch(static_cast<char*>(static_cast<fiber*>(soon)->suspended) + 64, 1);
+      }
     }
     return r;
   }
@@ -71,7 +83,8 @@ template <bool Yielding>
   if (!spilled_ready_.empty()) [[unlikely]]
     if (fetch_ready(p)) return p.ready.pop_front();
   if (!spilled_fresh_.empty()) [[unlikely]]
-    return pick_spilled_fresh(p);
+    if (runnable* r = pick_spilled_fresh(p)) return r;
+  p.fruitless.add();
   return nullptr;
 }
 
@@ -92,11 +105,17 @@ template <bool Yielding>
       release(arg);
   } else if (w.what_after == worker::after::retired) {
     w.what_after = worker::after::nothing;
-    retire_stack(*w.held, *w.left);
+    retire_stack(w.held, *w.left);
+  } else if (w.what_after == worker::after::requeued) [[unlikely]] {
+    w.what_after = worker::after::nothing;
+    inject_own(*w.left);
   }
 }
 
 [[gnu::always_inline]] inline void scheduler::switch_to(worker& w, fiber* from, fiber* to) noexcept {
+  if (w.traced())
+      [[unlikely]]  // first, while few registers are in use: the call costs nothing then when it is not made
+    trace_switch(w, from, to);
   // null: the worker's native stack
   exception_state& exceptions = from != nullptr ? from->exceptions : w.native_exceptions;
   exceptions = *w.exceptions;
@@ -104,6 +123,7 @@ template <bool Yielding>
   w.left = from;
   w.save_to = from != nullptr ? &from->suspended : &w.native;
   w.current = to;
+  tsan_release(&w.thread);  // for the thread's end, whose destructors see what fibers left in its thread_locals
   const context target = to != nullptr ? to->suspended : w.native;
   if (to != nullptr) {
     to->on = &w;
@@ -133,7 +153,12 @@ template <bool Yielding>
 }
 
 [[gnu::always_inline]] inline void scheduler::yield(fiber& f, worker& w) noexcept {
-  processor& p = w.enter();
+  processor* held = w.enter();
+  if (held == nullptr) [[unlikely]] {
+    rejoin(f, w);
+    return;
+  }
+  processor& p = *held;
   runnable* r = pick_next<true>(w, p);
   if (r == nullptr && !timers_due(w, p)) {
     w.leave();

@@ -1,5 +1,7 @@
 #include <coir/task.hpp>
 
+#include <coir/local_table.hpp>
+#include <coir/stackless.hpp>
 #include <coir/this_fiber.hpp>
 
 #include "asymmetric_fence.hpp"
@@ -12,19 +14,31 @@ namespace coir::detail {
 
 task_state::task_state(entry f, source_location where) noexcept : start_record(f, where), id_(new_fiber_id()) {}
 
+void task_state::belongs_to(stackless& s) noexcept {
+  where_.store(reinterpret_cast<std::uintptr_t>(&s) | of_stackless, std::memory_order_relaxed);
+}
+
+/// Under lock_. Null: it is none.
+stackless* task_state::sleeper() const noexcept {
+  const std::uintptr_t at = where_.load(std::memory_order_relaxed);
+  return (at & of_stackless) != 0 ? reinterpret_cast<stackless*>(at & ~of_stackless) : nullptr;
+}
+
 void task_state::begin() noexcept {
   fiber& self = *current_fiber();
   self.id = id_.number();
-  running_.store(&self, std::memory_order_release);
-  light_fence();  // pairs with the heavy one in request_stop(): running_, then the request
-  if (stop_requested_.load(std::memory_order_relaxed)) self.cancel_requested.store(true, std::memory_order_relaxed);
+  where_.store(reinterpret_cast<std::uintptr_t>(&self), std::memory_order_release);
+  light_fence();  // pairs with the heavy one in stop(): where_, then the request
+  if (stop_requested_.load(std::memory_order_relaxed)) waiter_access::set_for_good(self.wait);
 }
 
 bool task_state::finish() noexcept {
+  if (current_fiber()->locals != nullptr) [[unlikely]]
+    end_locals();  // as a thread's thread_locals end before it is joined
   tsan_release(this);
   lock_.lock();
   finished_ = true;
-  running_.store(nullptr, std::memory_order_relaxed);
+  where_.store(0, std::memory_order_relaxed);
   const bool detached = detached_;
   wait_node* woken = nullptr;
   while (wait_node* n = joiners_.claim_front()) {
@@ -73,6 +87,36 @@ wake task_state::join(deadline until) {
   return wake::fired;
 }
 
+/// False: it has ended, or the wait was refused; resumed() knows.
+bool task_state::suspend_until_finished(wait_node& node, std::coroutine_handle<> where) noexcept {
+  stackless& self = this_async();
+  lock_.lock();
+  if (finished_) {
+    lock_.unlock();
+    return false;
+  }
+  if (!begin_wait(self)) {
+    lock_.unlock();
+    node.index = wait_node::refused;
+    return false;
+  }
+  node.who = &self;
+  joiners_.push_back(node);
+  park(self, where, &lock_, {"task join", this});
+  return true;
+}
+
+void task_state::resumed(wait_node& node) {
+  if (node.index == wait_node::refused) throw_cancelled();
+  if (node.who != nullptr && woken(*node.who) != wake::fired) {
+    lock_.lock();
+    joiners_.remove(node);
+    lock_.unlock();
+    throw_cancelled();
+  }
+  tsan_acquire(this);
+}
+
 void task_state::join_uncancellable() noexcept {
   const uncancellable guard;
   join(no_deadline);
@@ -90,8 +134,11 @@ task_status task_state::status() noexcept {
   lock_.lock();
   task_status s = task_status::finished;
   if (!finished_) {
-    const fiber* f = running_.load(std::memory_order_acquire);
-    if (f == nullptr)
+    const stackless* async = sleeper();
+    const fiber* f = async != nullptr ? nullptr : reinterpret_cast<fiber*>(where_.load(std::memory_order_acquire));
+    if (async != nullptr)
+      s = async->status();
+    else if (f == nullptr)
       s = task_status::queued;
     else if (waiter_access::state_of(f->wait) == waiter::waiting)
       s = task_status::blocked;
@@ -103,15 +150,22 @@ task_status task_state::status() noexcept {
 }
 
 void task_state::request_stop() {
+  if (auto source = stop()) signal_stop(std::move(*source));
+}
+
+std::optional<std::stop_source> task_state::stop() noexcept {
   std::optional<std::stop_source> source;
   lock_.lock();
   if (!finished_) {
     stop_requested_.store(true, std::memory_order_relaxed);
-    heavy_fence();  // pairs with the light one in begin(): the request, then running_
-    if (fiber* f = running_.load(std::memory_order_acquire)) source = cancel_fiber(*f);
+    heavy_fence();  // pairs with the light one in begin(): the request, then where_
+    if (stackless* async = sleeper())
+      source = async->cancel();
+    else if (auto* f = reinterpret_cast<fiber*>(where_.load(std::memory_order_acquire)))
+      source = cancel_fiber(*f);
   }
   lock_.unlock();
-  if (source) signal_stop(std::move(*source));
+  return source;
 }
 
 bool task_state::detach() noexcept {

@@ -9,6 +9,8 @@
 
 #include <dirent.h>
 
+#include "debugger.hpp"
+#include "outside_timers.hpp"
 #include "sanitizer.hpp"
 #include "scheduler.hpp"
 
@@ -19,7 +21,8 @@ namespace {
 std::atomic<std::size_t> own_threads{0};
 
 #if defined(COIR_TSAN)
-// ThreadSanitizer has a thread of its own; it is the only one that blocks all signals.
+// ThreadSanitizer has a thread of its own, which blocks all signals; others do so only for a moment, while they start a
+// thread, begin or end.
 bool is_sanitizer_thread(const std::string& task) {
   std::ifstream in("/proc/self/task/" + task + "/status");
   for (std::string line; std::getline(in, line);)
@@ -32,8 +35,14 @@ std::size_t threads_of_process() {
   std::size_t n = 0;
 #if defined(COIR_TSAN)
   if (DIR* tasks = ::opendir("/proc/self/task")) {
-    while (const dirent* entry = ::readdir(tasks))
-      if (entry->d_name[0] != '.' && !is_sanitizer_thread(entry->d_name)) ++n;
+    bool seen = false;  // there is one of them
+    while (const dirent* entry = ::readdir(tasks)) {
+      if (entry->d_name[0] == '.') continue;
+      if (!seen && is_sanitizer_thread(entry->d_name))
+        seen = true;
+      else
+        ++n;
+    }
     ::closedir(tasks);
   }
 #else
@@ -47,12 +56,14 @@ std::size_t threads_of_process() {
 struct registry {
   std::mutex lock;  // lock order: before scheduler::idle_lock_
   std::vector<scheduler*> all;
+  std::vector<scheduler*> open;                       // to start_in()
   std::vector<const std::function<bool()>*> blocked;  // in run() or wait(); what each waits for
 };
 
 registry& the_registry() {
   static auto* r = [] {
     auto* made = new registry;  // outlives every runtime, static ones too
+    runtimes_for_debuggers = &made->all;
     tsan_release(made);
     return made;
   }();
@@ -92,12 +103,46 @@ void add(scheduler& s) {
   registry& r = the_registry();
   const std::lock_guard locked(r.lock);
   r.all.push_back(&s);
+  r.open.push_back(&s);
+}
+
+void close(scheduler& s) noexcept {
+  registry& r = the_registry();
+  const std::lock_guard locked(r.lock);
+  std::erase(r.open, &s);
+}
+
+bool start_in(std::uint64_t serial, start_record* record) noexcept {
+  registry& r = the_registry();
+  const std::lock_guard locked(r.lock);
+  const auto found = std::find_if(r.open.begin(), r.open.end(), [&](scheduler* s) { return s->serial() == serial; });
+  if (found == r.open.end()) return false;
+  (*found)->start(record);
+  return true;
 }
 
 void remove(scheduler& s) noexcept {
   registry& r = the_registry();
   const std::lock_guard locked(r.lock);
   std::erase(r.all, &s);
+  std::erase(r.open, &s);
+}
+
+std::vector<std::uint64_t> serials() {
+  registry& r = the_registry();
+  const std::lock_guard locked(r.lock);
+  std::vector<std::uint64_t> all;
+  for (const scheduler* s : r.all) all.push_back(s->serial());
+  return all;
+}
+
+bool visit(std::uint64_t serial, const std::function<void(scheduler&)>& f) {
+  registry& r = the_registry();
+  const std::lock_guard locked(r.lock);
+  const auto found = std::find_if(r.all.begin(), r.all.end(), [&](scheduler* s) { return s->serial() == serial; });
+  if (found == r.all.end()) return false;
+  f(**found);
+  return true;
 }
 
 void if_all_quiescent(const std::function<void()>& f) {
@@ -115,6 +160,8 @@ void if_all_quiescent(const std::function<void()>& f) {
   const std::size_t threads = threads_of_process();
   // The smaller count of before and after: a thread that was counted in between must not hide another one.
   if (threads == 0 || threads > std::min(own, own_threads.load()) + r.blocked.size()) return;
+  // Between the two looks, as the threads: what an alarm has woken before this shows in the epochs.
+  if (outside_timers::pending()) return;
   // A thread that has got what it waited for is about to go on.
   if (std::any_of(r.blocked.begin(), r.blocked.end(), [](const auto* done) { return (*done)(); })) return;
   for (std::size_t i = 0; i < epochs.size(); ++i)

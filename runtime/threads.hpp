@@ -2,12 +2,14 @@
 // to be certain. A thread is counted only while it surely exists, so the count is never too high.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <thread>
 
 namespace coir::detail {
 
 class scheduler;
+struct start_record;
 
 namespace runtime_threads {
 
@@ -37,8 +39,22 @@ namespace runtime_registry {
 void add(scheduler& s);
 void remove(scheduler& s) noexcept;
 
+/// No start_in() succeeds for it any more.
+void close(scheduler& s) noexcept;
+
+/// Starts the record in the runtime of that serial number, if it still accepts fibers; else false.
+bool start_in(std::uint64_t serial, start_record* record) noexcept;
+
+/// Of every runtime, in the order in which they were made.
+std::vector<std::uint64_t> serials();
+
+/// Calls f(scheduler), with the registry locked so that the runtime does not end meanwhile; false if it has. Keep it
+/// short: runtimes that start or end wait for it, and alarms.
+bool visit(std::uint64_t serial, const std::function<void(scheduler&)>& f);
+
 /// Calls f(), with the registry locked, if nothing in the process can ever happen by itself: every runtime is quiescent
-/// without a timer, and every thread is a counted one; of those blocked in run() none has got what it waits for.
+/// without a timer, no alarm of a plain thread is pending, and every thread is a counted one; of those blocked in run()
+/// none has got what it waits for.
 void if_all_quiescent(const std::function<void()>& f);
 
 }  // namespace runtime_registry

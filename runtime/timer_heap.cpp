@@ -1,6 +1,7 @@
 #include "timer_heap.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include <coir/start_record.hpp>
 
@@ -11,14 +12,24 @@ namespace coir::detail {
 namespace {
 
 constexpr std::size_t arity = 4;
-constexpr std::size_t clean_from = 64;
+constexpr std::size_t shrink_from = 4096;
+
+/// What the word of a popped node says once an owner who is cancelling it has done so; that takes it a moment.
+timer_node::state settled(const timer_node& n) noexcept {
+  backoff wait;
+  for (;;) {
+    const timer_node::state s = n.word.load(std::memory_order_acquire);  // pairs with the store in alarm::disarm()
+    if (s != timer_node::state::cancelling) return s;
+    wait();
+  }
+}
 
 }  // namespace
 
-timer_node* make_timer(processor& home, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
+timer_node* make_timer(processor* home, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
                        std::uint64_t stamp) {
   void* memory = allocate_record(sizeof(timer_node), alignof(timer_node));
-  auto* n = ::new (memory) timer_node{when, 0, timer_node::state::armed, &home, fire, arg, stamp};
+  auto* n = ::new (memory) timer_node{when, 0, timer_node::state::armed, false, home, fire, arg, stamp};
   tsan_release(n);
   return n;
 }
@@ -31,7 +42,20 @@ void free_timer(timer_node* n) noexcept {
 
 timer_heap::~timer_heap() {
   tsan_acquire(this);
-  for (const entry& e : entries_) free_timer(e.node);
+  abandon();
+}
+
+void timer_heap::abandon() noexcept {
+  for (const entry& e : entries_) {
+    timer_node::state seen = timer_node::state::armed;
+    // release: the owner, who frees the node, sees what was done with it here.
+    if (e.node->word.compare_exchange_strong(seen, timer_node::state::orphaned, std::memory_order_acq_rel)) continue;
+    settled(*e.node);
+    free_timer(e.node);
+  }
+  entries_.clear();
+  dead_.store(0, std::memory_order_relaxed);
+  publish();
 }
 
 void timer_heap::place(std::size_t i, entry e) noexcept {
@@ -41,6 +65,8 @@ void timer_heap::place(std::size_t i, entry e) noexcept {
 
 void timer_heap::publish() noexcept {
   earliest_.store(entries_.empty() ? no_deadline : entries_.front().when, std::memory_order_relaxed);
+  size_.store(entries_.size(), std::memory_order_relaxed);
+  count_.store(entries_.size(), std::memory_order_relaxed);
 }
 
 void timer_heap::sift_up(std::size_t i) noexcept {
@@ -102,12 +128,14 @@ due_timer timer_heap::pop_due(deadline time) noexcept {
   while (!result && !entries_.empty() && entries_.front().when <= time) {
     timer_node* n = entries_.front().node;
     remove_at(0);
-    const due_timer popped{n->fire, n->arg, n->stamp};
+    if (!entries_.empty()) __builtin_prefetch(entries_.front().node, 1);  // the next to go, most often
+    const due_timer popped{n->fire, n->arg, n->stamp, n->announced};
     timer_node::state seen = timer_node::state::armed;
     // acq_rel: pairs with the owner's exchange in disarm; whoever loses frees.
     if (n->word.compare_exchange_strong(seen, timer_node::state::fired, std::memory_order_acq_rel)) {
       result = popped;
     } else {
+      settled(*n);
       dead_.fetch_sub(1, std::memory_order_relaxed);
       free_timer(n);
     }
@@ -116,7 +144,21 @@ due_timer timer_heap::pop_due(deadline time) noexcept {
   return result;
 }
 
+// After a flood: the array goes back to the heap.
+void timer_heap::shrink() noexcept {
+  const tsan_section section(this);
+  try {
+    std::vector<entry> smaller;
+    smaller.reserve(entries_.size() * 2 + clean_from);
+    smaller.assign(entries_.begin(), entries_.end());
+    entries_.swap(smaller);
+  } catch (const std::bad_alloc&) {
+    // it stays as it is
+  }
+}
+
 void timer_heap::clean() noexcept {
+  if (entries_.capacity() >= shrink_from && entries_.size() < entries_.capacity() / 8) shrink();
   if (entries_.size() < clean_from || dead_.load(std::memory_order_relaxed) * 2 < entries_.size()) return;
   std::size_t kept = 0;
   for (const entry& e : entries_) {

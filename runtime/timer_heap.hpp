@@ -2,13 +2,21 @@
 //
 // Who touches the heap holds the processor. A timer whose owner has migrated is cancelled lazily, by its state word:
 //
-//   armed -> dead      the owner cancelled it first: the heap frees the node when it comes to the top, or when half of
-//                      the heap is dead
-//   armed -> fired     the heap popped it first: the owner of the wait frees the node, when it has woken
+//   armed -> dead        the owner cancelled it first: the heap frees the node when it comes to the top, or when half
+//   of
+//                        the heap is dead
+//   armed -> fired       the heap popped it first: the owner of the wait frees the node, when it has woken
+//
+// Two more for alarms (alarm.cpp), whose owner may be anywhere, and may live on when the runtime has ended:
+//
+//   armed -> cancelling  the owner, who is going to touch the heap from outside; the heap does not go before the word
+//   cancelling -> dead   says dead: the owner has done, the heap frees the node
+//   armed -> orphaned    the heap is going: the owner frees the node
 //
 // The heap reads all it needs before it moves the word to `fired`, and does not touch the node after that.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,17 +24,20 @@
 
 #include <coir/park.hpp>
 
+#include "sanitizer.hpp"
+
 namespace coir::detail {
 
 class processor;
 
 struct timer_node {
-  enum class state : std::uint8_t { armed, fired, dead };
+  enum class state : std::uint8_t { armed, fired, dead, cancelling, orphaned };
 
   deadline when;
   std::uint32_t index = 0;  // in the heap; of the holder of the processor
   std::atomic<state> word{state::armed};
-  processor* home;
+  bool announced = false;                                 // to ThreadSanitizer: arming it happens before the call
+  processor* home;                                        // null: the outside timers
   void (*fire)(void* arg, std::uint64_t stamp) noexcept;  // called with no processor held; must not block
   void* arg;
   std::uint64_t stamp;
@@ -37,14 +48,19 @@ struct due_timer {
   void (*fire)(void* arg, std::uint64_t stamp) noexcept = nullptr;
   void* arg = nullptr;
   std::uint64_t stamp = 0;
+  bool announced = false;
 
   explicit operator bool() const noexcept { return fire != nullptr; }
+  void operator()() const noexcept {
+    if (announced) tsan_acquire(arg);
+    fire(arg, stamp);
+  }
 };
 
 class timer_heap {
  public:
   timer_heap() = default;
-  ~timer_heap();
+  ~timer_heap();  // as abandon()
   timer_heap(const timer_heap&) = delete;
   timer_heap& operator=(const timer_heap&) = delete;
 
@@ -53,6 +69,21 @@ class timer_heap {
 
   /// Live timers. Holder only.
   std::size_t live() const noexcept { return entries_.size() - dead_.load(std::memory_order_relaxed); }
+
+  /// By anyone who keeps the heap from going: hints of live() == 0, and of how much clean() would do.
+  bool seems_idle() const noexcept {
+    return count_.load(std::memory_order_relaxed) <= dead_.load(std::memory_order_relaxed);
+  }
+  bool wants_cleaning() const noexcept {
+    const std::size_t count = count_.load(std::memory_order_relaxed);
+    return count >= clean_from && dead_.load(std::memory_order_relaxed) * 2 >= count;
+  }
+
+  /// Live timers, for anyone: a hint.
+  std::size_t pending() const noexcept {
+    const std::size_t all = size_.load(std::memory_order_relaxed);
+    return all - std::min(all, dead_.load(std::memory_order_relaxed));
+  }
 
   void push(timer_node& n);
 
@@ -68,7 +99,12 @@ class timer_heap {
   /// Drops the dead if they are the greater part. Holder only; amortized O(1) a cancelled timer.
   void clean() noexcept;
 
+  /// Empties it: what is still armed is its owner's from now on. Holder only.
+  void abandon() noexcept;
+
  private:
+  static constexpr std::size_t clean_from = 64;
+
   struct entry {
     deadline when;
     timer_node* node;
@@ -79,14 +115,17 @@ class timer_heap {
   void place(std::size_t i, entry e) noexcept;
   void remove_at(std::size_t i) noexcept;
   void publish() noexcept;
+  void shrink() noexcept;
 
   std::vector<entry> entries_;
+  std::atomic<std::size_t> count_{0};  // of entries_
   std::atomic<std::size_t> dead_{0};
   std::atomic<deadline> earliest_{no_deadline};
+  std::atomic<std::size_t> size_{0};  // entries_.size()
 };
 
 /// A node for a timer of `home`; freed by free_timer().
-timer_node* make_timer(processor& home, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
+timer_node* make_timer(processor* home, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
                        std::uint64_t stamp);
 void free_timer(timer_node* n) noexcept;
 

@@ -1,6 +1,7 @@
 #include "worker.hpp"
 
 #include "processor.hpp"
+#include "trace.hpp"
 
 namespace coir::detail {
 
@@ -22,7 +23,7 @@ inline void pause() noexcept {
 std::uint32_t new_ticket() noexcept {
   static std::atomic<std::uint32_t> last{0};
   std::uint32_t t = last.fetch_add(1, std::memory_order_relaxed) + 1;
-  while (t == 0) t = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  while (t == 0 || t == ~std::uint32_t{0}) t = last.fetch_add(1, std::memory_order_relaxed) + 1;
   return t;
 }
 
@@ -37,19 +38,20 @@ constinit thread_local worker* worker_of_this_thread = nullptr;
 
 void set_current_worker(worker* w) noexcept { worker_of_this_thread = w; }
 
-[[gnu::noinline]] void worker::step_aside() noexcept {
+[[gnu::noinline]] processor* worker::step_aside() noexcept {
   backoff wait;
   for (;;) {
     // release: what was done in earlier brackets; pairs with the acquire loads in processor::try_lock().
     in_runtime_.store(0, std::memory_order_release);
     // acquire: pairs with processor::unlock(), so that this worker sees what the holder did.
     while (const std::uint32_t ticket = interrupt_.load(std::memory_order_acquire)) {
+      if (ticket == retaken) return nullptr;
       stepped_aside_.store(ticket, std::memory_order_release);
       wait();
     }
     in_runtime_.store(1, std::memory_order_relaxed);
     light_fence();
-    if (interrupt_.load(std::memory_order_acquire) == 0) return;
+    if (interrupt_.load(std::memory_order_acquire) == 0) return held;
   }
 }
 
@@ -80,8 +82,31 @@ void processor::unlock() noexcept {
 
 void processor::give_to(worker* w) noexcept {
   lock_.lock();
+  if (w != nullptr) w->interrupt_.store(0, std::memory_order_relaxed);
   owner_.store(w, std::memory_order_relaxed);
   lock_.unlock();
+}
+
+void processor::move_to(worker* successor, const char* why) noexcept {
+  worker& loser = *owner();
+  if (loser.traced()) [[unlikely]]
+    trace_lost(loser, why);
+  loser.held = nullptr;
+  if (successor != nullptr) successor->interrupt_.store(0, std::memory_order_relaxed);
+  owner_.store(successor, std::memory_order_relaxed);
+  // release: pairs with the acquire in enter(), so that the loser sees that it holds nothing.
+  loser.interrupt_.store(worker::retaken, std::memory_order_release);
+  lock_.unlock();
+}
+
+bool processor::leave_owner(worker& w, worker* successor) noexcept {
+  lock_.lock();
+  if (owner() != &w) {
+    lock_.unlock();
+    return false;
+  }
+  move_to(successor, "blocking()");
+  return true;
 }
 
 }  // namespace coir::detail

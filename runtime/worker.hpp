@@ -11,6 +11,10 @@
 //                    for in_runtime == 0;  else give up
 //   other, unlock:   interrupt = 0 (release)
 //
+// A processor may also be taken away for good while the worker is outside (retake.cpp): interrupt then keeps the value
+// `retaken`, and enter() returns null until the worker is given another one. So every entry that a fiber can make has a
+// path without a processor.
+//
 // Invariant: never both inside. If the worker's store of in_runtime comes late for the other's load, then, because of
 // the fences, the other's ticket comes in time for the worker's load of interrupt. stepped_aside names the ticket that
 // it answers, so that an old answer is never taken for a new one. A bracket stays open across a switch of fibers:
@@ -23,6 +27,8 @@
 #include <thread>
 #include <vector>
 
+#include <time.h>
+
 #include <coir/park.hpp>
 
 #include "asymmetric_fence.hpp"
@@ -34,12 +40,13 @@ namespace coir::detail {
 
 class processor;
 class scheduler;
+class trace_ring;
 
 /// What a searching worker saw of a processor, and since when.
 struct victim_sample {
   std::uint32_t fresh_head = 0;
   std::uint32_t ready_head = 0;
-  std::uint32_t tick = 0;
+  std::uint64_t tick = 0;
   std::int64_t fresh_since = 0;
   std::int64_t ready_since = 0;
   std::int64_t tick_since = 0;
@@ -49,32 +56,40 @@ class alignas(64) worker {
  public:
   explicit worker(scheduler& s) noexcept : home(&s) {}
 
-  /// Opens the bracket and returns the processor.
-  [[gnu::always_inline]] inline processor& enter() noexcept {
+  bool traced() const noexcept { return trace.load(std::memory_order_relaxed) != nullptr; }
+
+  /// Opens the bracket and returns the processor; null, with the bracket closed, if it was retaken.
+  [[gnu::always_inline]] inline processor* enter() noexcept {
     in_runtime_.store(1, std::memory_order_relaxed);
     light_fence();  // pairs with the heavy one in processor::try_lock()
     // acquire: pairs with processor::unlock(), so that this worker sees what the last holder did.
     if (interrupt_.load(std::memory_order_acquire) != 0) [[unlikely]]
-      step_aside();
-    return *held;
+      return step_aside();
+    processor* p = held;
+    if (p == nullptr) __builtin_unreachable();
+    return p;
   }
+
+  /// The same where it cannot have been retaken: on the native stack.
+  [[gnu::always_inline]] inline processor& enter_native() noexcept { return *enter(); }
 
   // release: pairs with the acquire load in processor::try_lock(), so that the next holder sees what was done.
   [[gnu::always_inline]] inline void leave() noexcept { in_runtime_.store(0, std::memory_order_release); }
 
   /// What has to be done for the context that was switched away from, by whoever runs next.
-  enum class after : std::uint8_t { nothing, parked, retired };
+  enum class after : std::uint8_t { nothing, parked, retired, requeued };
 
   // --- of this thread alone
-  processor* held = nullptr;   // assigned by the waker while this worker sleeps
+  processor* held = nullptr;   // assigned by the waker while this worker sleeps; nulled by who retakes it
   fiber* current = nullptr;    // null on the native stack
   context* save_to = nullptr;  // where the context that was switched away from belongs
   after what_after = after::nothing;
   fiber* left = nullptr;                      // who was switched away from
   void (*release)(void*) noexcept = nullptr;  // parked: unlocks what the sleeper held...
   void* release_arg = nullptr;
-  spin_lock* release_lock = nullptr;      // ...or this, which is the usual case
-  exception_state* exceptions = nullptr;  // the thread's
+  spin_lock* release_lock = nullptr;        // ...or this, which is the usual case
+  exception_state* exceptions = nullptr;    // the thread's
+  std::atomic<trace_ring*> trace{nullptr};  // (any) set while a trace is recorded (trace.hpp)
   exception_state native_exceptions;
   context native = nullptr;
   scheduler* home;
@@ -88,13 +103,23 @@ class alignas(64) worker {
 
   // --- idle protocol, under scheduler::idle_lock_ but for the futex word
   std::atomic<std::uint32_t> awake{0};
-  std::atomic<bool> started{false};
+  std::atomic<bool> started{false};  // its thread lives, or is being started
   std::thread thread;
+
+  // --- (any) for the trace: when the processor was taken away, until the worker has recorded it; 0: it was not
+  std::atomic<std::uint64_t> lost_at{0};
+  std::atomic<const char*> lost_why{""};
+
+  // --- (any) for the monitor: written by the thread itself before it first holds a processor
+  std::atomic<int> thread_id{0};
+  clockid_t cpu_clock{};
 
  private:
   friend class processor;
 
-  void step_aside() noexcept;
+  static constexpr std::uint32_t retaken = ~std::uint32_t{0};  // no ticket has this value
+
+  processor* step_aside() noexcept;
 
   alignas(64) std::atomic<std::uint32_t> in_runtime_{0};  // written by this worker
   std::atomic<std::uint32_t> stepped_aside_{0};           // written by this worker

@@ -17,10 +17,6 @@ namespace {
 
 constexpr detail::deadline starving_after = 1'000'000;  // ns
 
-struct mutex_waiter : detail::wait_node {
-  detail::deadline since = 0;
-};
-
 inline void pause_processor() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -40,7 +36,7 @@ bool owner_may_be_running() noexcept {
 bool mutex::lock_contended(detail::deadline until) {
   if (spin(false)) return true;
   detail::waiter& self = detail::this_waiter();
-  mutex_waiter node;
+  detail::mutex_waiter node;
   node.who = &self;
   node.since = detail::now();
   bool was_woken = false;
@@ -73,6 +69,42 @@ bool mutex::lock_contended(detail::deadline until) {
     if (spin(true)) return true;
   }
 }
+
+// ---- coroutines: whoever unlocks hands over to them, so that they need not be resumed just to find it taken ---------
+
+/// False: taken, or refused; resumed() knows.
+bool mutex::suspend(detail::mutex_waiter& node, std::coroutine_handle<> where) noexcept {
+  detail::stackless& self = detail::this_async();
+  node.since = detail::now();
+  node.hand_over = true;
+  queue_lock_.lock();
+  if (take_or_announce(false)) {
+    queue_lock_.unlock();
+    return false;
+  }
+  if (!detail::begin_wait(self)) {
+    forget_queued_if_empty();
+    queue_lock_.unlock();
+    node.index = detail::wait_node::refused;
+    return false;
+  }
+  node.who = &self;
+  waiters_.push_back(node);
+  detail::park(self, where, &queue_lock_, {"mutex lock", this});
+  return true;
+}
+
+void mutex::resumed(detail::mutex_waiter& node) {
+  if (node.index == detail::wait_node::refused) detail::throw_cancelled();
+  if (node.who == nullptr || detail::woken(*node.who) == detail::wake::fired) return;
+  queue_lock_.lock();
+  waiters_.remove(node);
+  forget_queued_if_empty();
+  queue_lock_.unlock();
+  detail::throw_cancelled();
+}
+
+// ---- the word ------------------------------------------------------------------------------------------------------
 
 /// Whether the mutex is free, or was left to this one.
 bool mutex::may_take(std::uint32_t seen, bool was_woken) noexcept {
@@ -137,8 +169,9 @@ void mutex::unlock_contended(std::uint32_t seen) {
     if (node == nullptr) node = waiters_.claim_front();
     if (node != nullptr) {
       const std::uint32_t rest = again_.empty() && waiters_.empty() ? 0 : queued;
-      woken_since_ = static_cast<mutex_waiter*>(node)->since;
-      node->ok = detail::now() - woken_since_ > starving_after;
+      const auto& waiter = *static_cast<detail::mutex_waiter*>(node);
+      woken_since_ = waiter.since;
+      node->ok = waiter.hand_over || detail::now() - woken_since_ > starving_after;
       // The waiter cannot leave lock() before its unpark, so the mutex outlives the two stores.
       // release: pairs with the acquire of the lock to come; a mutex handed over goes by the claim and the unpark.
       state_.store(rest | (node->ok ? held : woken), std::memory_order_release);

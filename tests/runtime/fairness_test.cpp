@@ -2,6 +2,7 @@
 // loop.
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -215,6 +216,50 @@ INSTANTIATE_TEST_SUITE_P(Storms, Fairness,
                          case_name);
 
 // ---- a busy loop that never enters the runtime, with another processor beside it -----------------------------------
+
+class SpawnChain : public coir_test::with_processors {
+ protected:
+  static void spin() {
+    const auto end = std::chrono::steady_clock::now() + 100us;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  }
+};
+
+// Each starts the next and yields: there is always a fresh fiber, which goes before those that have yielded.
+TEST_P(SpawnChain, DoesNotStarveThoseThatHaveYielded) {
+  std::atomic<int> resumed{0};
+  std::function<void()> link = [&] {
+    if (resumed < 10) coir::go(link);
+    spin();
+    coir::yield();
+    ++resumed;
+  };
+  coir::runtime rt{opts()};
+  rt.go(link);
+  coir_test::until([&] { return resumed >= 10; });
+  rt.wait();
+}
+
+// Fresh fibers at each pick that is slow: the oldest of them has its turn each millisecond, and others too.
+TEST_P(SpawnChain, DoesNotStarveTheInjectionQueue) {
+  coir::runtime rt{opts()};
+  std::atomic<bool> stop{false};
+  for (unsigned i = 0; i < GetParam(); ++i) {
+    rt.go([&] {
+      while (!stop) {
+        coir::go([] { spin(); });
+        coir::go([] { spin(); });
+        coir::yield();
+      }
+    });
+  }
+  for (int i = 0; i < 3; ++i) rt.spawn([] {}).get();
+  stop = true;
+  rt.wait();
+}
+
+INSTANTIATE_TEST_SUITE_P(Processors, SpawnChain, coir_test::processors, coir_test::processors_name);
 
 class BusyLoop : public testing::TestWithParam<unsigned> {
  protected:

@@ -130,8 +130,7 @@ TEST_F(Bracket, TheOwnerAndThievesAreNeverBothInside) {
   // Both make progress: the owner enough, the thieves some.
   for (long thefts = 0; entered < enough || thefts < 100; thefts = data_.touched() - entered) {
     for (int i = 0; i < 1000; ++i, ++entered) {
-      processor& p = owner->enter();
-      ASSERT_EQ(&p, contested_.get());
+      ASSERT_EQ(owner->enter(), contested_.get());
       data_.touch();
       owner->leave();
     }
@@ -198,6 +197,59 @@ TEST_F(Bracket, TheProcessorMayChangeHandsAmongThieves) {
   stop = true;
   for (std::thread& t : thieves) t.join();
   EXPECT_EQ(data_.touched(), entered + stolen);
+}
+
+// The processor goes back and forth between two workers that enter it all the time; a third thread retakes it.
+TEST_F(Bracket, WhoseProcessorIsRetakenNeverTouchesItAgain) {
+  if (coir_test::thread_sanitizer)
+    GTEST_SKIP() << "enter(), instrumented here, is ordered by fences that it cannot see";
+  const std::unique_ptr<worker> workers[] = {make_worker(), make_worker()};
+  const int enough = scaled(4'000);
+  std::atomic<bool> stop{false};
+  std::atomic<long> entered{0};
+  std::atomic<int> round{-1};  // even ones are the first worker's; what the idle protocol's futex does
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      worker& self = *workers[i];
+      while (!stop) {
+        const int mine = round.load(std::memory_order_acquire);
+        if (mine % 2 != i) {
+          std::this_thread::yield();
+          continue;
+        }
+        processor* p = self.enter();
+        while (p != nullptr) {
+          data_.touch();
+          entered.fetch_add(1, std::memory_order_relaxed);
+          self.leave();
+          p = self.enter();
+        }
+        // Lost: the other one has it, by now or soon.
+        while (!stop && round.load(std::memory_order_acquire) == mine) std::this_thread::yield();
+      }
+    });
+  }
+  workers[0]->held = contested_.get();
+  contested_->give_to(workers[0].get());
+  round = 0;
+  for (int retaken = 0; retaken < enough;) {
+    if (!contested_->try_lock()) continue;
+    data_.touch();
+    const int other = (retaken + 1) % 2;
+    workers[other]->held = contested_.get();  // first: unlike a sleeper it may be about to enter
+    contested_->move_to(workers[other].get(), "test");
+    round.store(++retaken, std::memory_order_release);
+    if (retaken % 8 == 0) {
+      const long before = entered;
+      while (entered == before) std::this_thread::yield();
+    }
+  }
+  stop = true;
+  while (!contested_->try_lock()) continue;
+  contested_->move_to(nullptr, "test");
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(data_.touched(), entered + enough);
 }
 
 // ---- CPUs ----------------------------------------------------------------------------------------------------------

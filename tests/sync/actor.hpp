@@ -50,11 +50,12 @@ class actor {
   /// Not beside or after join().
   bool ended() const { return task_.valid() ? task_.ready() : state_->ended.load(std::memory_order_acquire); }
 
-  /// Returns once it sleeps in a blocking call.
+  /// Returns once it sleeps in a blocking call; a thread: or has ended, if its wait had a limit that has passed.
   void until_blocked() const {
     if (task_.valid()) return coir_test::until_blocked(task_);
     coir_test::until([this] {
       const coir::detail::waiter* w = state_->waiter.load(std::memory_order_acquire);
+      if (state_->ended) return true;
       return w != nullptr && (w->word() & coir::detail::waiter::state_mask) == coir::detail::waiter::waiting;
     });
   }

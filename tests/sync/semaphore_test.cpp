@@ -118,7 +118,7 @@ TEST_P(semaphore_test, AWaiterInFrontThatGivesUpLetsThoseBehindItThrough) {
     EXPECT_THROW(victim.join(), coir::cancelled);
     for (actor& b : behind) b.join();
     EXPECT_TRUE(s.locked());
-    actor impatient(kind::thread, [&] { EXPECT_FALSE(s.acquire_for(3, 3ms)); });
+    actor impatient(kind::thread, [&] { EXPECT_FALSE(s.acquire_for(3, 100ms)); });
     impatient.until_blocked();
     actor next(kind::fiber, [&] { s.acquire(1); });
     next.until_blocked();

@@ -23,6 +23,12 @@
 // Exceptions: closed_channel as said; `cancelled` from every call that blocks in a cancelled fiber, which then has
 // neither sent nor received anything.
 //
+// Who cannot block uses async_recv() and async_send(): a coroutine awaits them (<coir/async.hpp>), or they are given a
+// function, a callback, that is run in a fiber of its own once the operation is done. A callback that waits is to its
+// runtime what a fiber of go() is that blocks there: run() waits for it, a deadlock's report lists it, and if it is
+// cancelled it ends in silence, its function and the value that it would have sent destroyed. It keeps the channel
+// alive.
+//
 // Semantics: the Go specification, "Channel types", "Send statements", "Receive operator", "Close".
 #pragma once
 
@@ -33,9 +39,11 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/chan_async.hpp>
 #include <coir/chan_iterator.hpp>
 #include <coir/chan_operations.hpp>
 #include <coir/error.hpp>
+#include <coir/source_location.hpp>
 
 namespace coir {
 
@@ -132,12 +140,25 @@ class send_members {
     return send_until(value, t);
   }
 
+  /// `co_await ch.async_send(v)` in a coir::async: as send(), but that the coroutine waits, and not a fiber. Throws
+  /// closed_channel, `cancelled`; the value is then destroyed with the expression.
+  send_awaiter<T> async_send(T value) const noexcept { return send_awaiter<T>(core(), std::move(value)); }
+
+  /// Sends, and then runs f(send_status), with `done` or `closed`, or f(), in a fiber of its own. A closed channel is
+  /// for an f that takes no status what it is for a fiber of go(): an exception that ends the process. Never blocks.
+  /// Throws not_in_runtime outside a fiber, std::bad_alloc.
+  template <class F>
+  void async_send(T value, F&& f, source_location at = source_location::current()) const {
+    send_callback<T, std::decay_t<F>, send_status>::leave(reference(), std::move(value), std::forward<F>(f), at);
+  }
+
   /// No more will be sent: wakes every blocked receiver and sender. Values that are buffered can still be received.
   /// Throws closed_channel on a closed or nil channel. Does not block.
   void close() const { close_core(core()); }
 
  private:
   chan_core* core() const noexcept { return chan_access::core(static_cast<const Handle&>(*this)); }
+  const core_reference& reference() const noexcept { return chan_access::reference(static_cast<const Handle&>(*this)); }
 };
 
 /// The same without a value.
@@ -162,10 +183,16 @@ class send_members<Handle, void> {
     unit token;
     return detail::send_until<unit>(core(), token, [&] { return deadline_to_come(t); });
   }
+  send_awaiter<unit> async_send() const noexcept { return send_awaiter<unit>(core(), {}); }
+  template <class F>
+  void async_send(F&& f, source_location at = source_location::current()) const {
+    send_callback<unit, std::decay_t<F>, send_status>::leave(reference(), {}, std::forward<F>(f), at);
+  }
   void close() const { close_core(core()); }
 
  private:
   chan_core* core() const noexcept { return chan_access::core(static_cast<const Handle&>(*this)); }
+  const core_reference& reference() const noexcept { return chan_access::reference(static_cast<const Handle&>(*this)); }
 };
 
 /// The receiving members of Handle, which is derived from this and from chan_handle.
@@ -198,6 +225,17 @@ class recv_members {
     return assign(value, taken, a, recv_status::timed_out);
   }
 
+  /// `co_await ch.async_recv()` in a coir::async: as recv(), but that the coroutine waits, and not a fiber. A
+  /// std::optional<T>; throws `cancelled`.
+  recv_awaiter<T, std::optional<T>> async_recv() const noexcept { return recv_awaiter<T, std::optional<T>>(core()); }
+
+  /// Receives, and then runs f(std::optional<T>), which has no value if the channel is closed and drained, in a fiber
+  /// of its own. Never blocks. Throws not_in_runtime outside a fiber, std::bad_alloc.
+  template <class F>
+  void async_recv(F&& f, source_location at = source_location::current()) const {
+    recv_callback<T, std::decay_t<F>>::leave(reference(), std::forward<F>(f), at);
+  }
+
   /// `for (T v : ch)`: receives until the channel is closed and drained; blocks between. A single-pass range; begin()
   /// receives the first value. `*i` is an rvalue: the value is there to be taken.
   chan_iterator<T> begin() const { return chan_iterator<T>(chan_access::reference(static_cast<const Handle&>(*this))); }
@@ -205,6 +243,7 @@ class recv_members {
 
  private:
   chan_core* core() const noexcept { return chan_access::core(static_cast<const Handle&>(*this)); }
+  const core_reference& reference() const noexcept { return chan_access::reference(static_cast<const Handle&>(*this)); }
 
   static recv_status assign(T& value, std::optional<T>& taken, attempt a, recv_status if_not) {
     static_assert(std::is_move_assignable_v<T>,
@@ -235,9 +274,15 @@ class recv_members<Handle, void> {
     return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_to_come(t); }),
                     recv_status::timed_out);
   }
+  recv_awaiter<unit, bool> async_recv() const noexcept { return recv_awaiter<unit, bool>(core()); }
+  template <class F>
+  void async_recv(F&& f, source_location at = source_location::current()) const {
+    recv_callback<unit, std::decay_t<F>>::leave(reference(), std::forward<F>(f), at);
+  }
 
  private:
   chan_core* core() const noexcept { return chan_access::core(static_cast<const Handle&>(*this)); }
+  const core_reference& reference() const noexcept { return chan_access::reference(static_cast<const Handle&>(*this)); }
 };
 
 }  // namespace detail

@@ -44,6 +44,11 @@ struct element_operations {
   void (*emplace)(void* slot, void* from) noexcept;     ///< moves the T at `from` into a std::optional<T>
   void (*destroy)(void* place) noexcept;                ///< a T in the buffer
 
+  /// What follows the buffer (tick_source.cpp): its size; and who is asked when the last reference is dropped, and may
+  /// keep the core, with a reference of its own, by returning false.
+  std::size_t trailer = 0;
+  bool (*dropped)(void* core) noexcept = nullptr;
+
   void* place(void* core, std::size_t i) const noexcept { return static_cast<std::byte*>(core) + offset + i * size; }
 };
 
@@ -61,6 +66,13 @@ class alignas(64) chan_core {
   // ---- the reference count of the handles ----
 
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  /// For who has no handle but knows that the core is there: false if the last handle has been dropped.
+  bool try_add_reference() noexcept {
+    std::size_t seen = references_.load(std::memory_order_relaxed);
+    while (seen != 0)
+      if (references_.compare_exchange_weak(seen, seen + 1, std::memory_order_relaxed)) return true;
+    return false;
+  }
   void release() noexcept {
     // acq_rel: release for whoever drops the last reference, which acquires all other holders' last uses.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();

@@ -1,4 +1,162 @@
-// Time: sleep_for() and sleep_until().
+// Time: sleep_for() and sleep_until() (sleep.hpp), and what tells by a channel, or a call, that some time is over:
+//
+//   coir::select(coir::on_recv(answers, use), coir::on_recv(coir::after(100ms), [](auto) { give_up(); }));
+//
+//   coir::ticker beat{1s};
+//   for (auto at : beat.c()) report(at);
+//
+//   coir::timer idle = coir::after_func(30s, [&] { disconnect(); });
+//   while (auto m = in.recv()) { handle(*m);  idle.reset(30s); }
+//
+// A tick is the time at which it was sent. It is never early; how late depends on the load, typically some tens of
+// microseconds. The channels hold one tick and are never closed.
+//
+// Any duration: one that is zero or negative is over at once, hours::max() is clamped to some 290 years.
+//
+// From fibers and from plain threads; every member of one timer may be called from any number of them at a time
+// (but for moving and destroying it). A timer that a fiber has set counts with its runtime: no deadlock is reported
+// while it is pending, but run() does not wait for it, and once the runtime has ended it never fires.
+//
+// Happens-before: what a fiber did before it set the timer happens before after_func's f, and before a receive of the
+// tick returns.
+//
+// Semantics: Go's package time, since 1.23: after stop() or reset() no tick of before is received.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include <coir/chan.hpp>
+#include <coir/delayed_call.hpp>
 #include <coir/sleep.hpp>
+#include <coir/source_location.hpp>
+#include <coir/tick_source.hpp>
+
+namespace coir {
+
+/// A channel that gets one tick when d is over. If it is dropped before, so is the timer, and its memory.
+/// Throws std::bad_alloc, std::system_error (no thread, outside a runtime).
+template <class Rep, class Period>
+[[nodiscard]] recv_chan<std::chrono::steady_clock::time_point> after(std::chrono::duration<Rep, Period> d) {
+  using ticks = chan<std::chrono::steady_clock::time_point>;
+  return detail::chan_access::make<ticks>(detail::make_ticks(detail::deadline_after(d), 0));
+}
+
+class timer;
+template <class Rep, class Period, class F>
+[[nodiscard]] timer after_func(std::chrono::duration<Rep, Period> d, F&& f,
+                               source_location at = source_location::current());
+
+/// Fires once when its time is over: sends a tick to c(), or calls the function of after_func(). Movable; one that was
+/// moved from fires no more. Its destructor stops it.
+class timer {
+ public:
+  using channel = recv_chan<std::chrono::steady_clock::time_point>;
+
+  /// Throws as after().
+  template <class Rep, class Period>
+  explicit timer(std::chrono::duration<Rep, Period> d) : ticks_(detail::make_ticks(detail::deadline_after(d), 0)) {}
+
+  timer(timer&& other) noexcept : ticks_(std::move(other.ticks_)), call_(std::exchange(other.call_, nullptr)) {}
+  timer& operator=(timer&& other) noexcept {
+    timer taken(std::move(other));
+    std::swap(ticks_, taken.ticks_);
+    std::swap(call_, taken.call_);
+    return *this;
+  }
+  ~timer() {
+    if (ticks_.get() != nullptr) detail::stop_ticks(*ticks_.get());
+    if (call_ != nullptr) call_->drop();
+  }
+
+  /// Where the tick goes; the nil channel for after_func().
+  channel c() const noexcept { return detail::chan_access::make<chan<std::chrono::steady_clock::time_point>>(ticks_); }
+
+  /// True: it was pending, and does not fire. False: it had fired (whether the tick was received or not), or had been
+  /// stopped. An unread tick is gone either way; a call of f that has begun goes on. Never blocks.
+  bool stop() noexcept {
+    if (call_ != nullptr) return call_->stop();
+    return ticks_.get() != nullptr && detail::stop_ticks(*ticks_.get());
+  }
+
+  /// Stops it, and lets it fire (again) when d is over. Whether it was pending. Throws as after(); std::logic_error if
+  /// it was moved from.
+  template <class Rep, class Period>
+  bool reset(std::chrono::duration<Rep, Period> d) {
+    const detail::deadline due = detail::deadline_after(d);
+    if (call_ != nullptr) return call_->restart(due);
+    if (ticks_.get() == nullptr) throw std::logic_error("coir: reset of a timer that was moved from");
+    return detail::restart_ticks(*ticks_.get(), due, 0);
+  }
+
+ private:
+  template <class Rep, class Period, class F>
+  friend timer after_func(std::chrono::duration<Rep, Period> d, F&& f, source_location at);
+
+  explicit timer(detail::delayed_call* call) noexcept : call_(call) {}
+
+  detail::core_reference ticks_;
+  detail::delayed_call* call_ = nullptr;
+};
+
+/// Calls f() in a fiber of its own in the calling fiber's runtime when d is over, unless the timer is stopped or
+/// destroyed before: keep it. As with go(), an exception that leaves f ends the process. A call that is pending does
+/// not keep run() from draining; it is then not made. f is destroyed with the timer, or when its last call has
+/// returned, whichever is later; after reset() it may be called again, and while it is still running.
+/// Throws not_in_runtime outside a fiber, std::bad_alloc.
+template <class Rep, class Period, class F>
+timer after_func(std::chrono::duration<Rep, Period> d, F&& f, source_location at) {
+  static_assert(std::is_invocable_v<std::decay_t<F>&>, "coir: a fiber's function takes no arguments (capture instead)");
+  timer t(new detail::delayed_closure<std::decay_t<F>>(std::forward<F>(f), at));
+  t.reset(d);
+  return t;
+}
+
+/// Sends a tick to c() every d, on schedule: the n-th is due n times d after it was made or reset. One that comes while
+/// the one before lies unread is dropped, and one whose time has passed unnoticed is skipped, so that a slow reader
+/// gets fewer ticks and no burst. Movable; its destructor stops it.
+class ticker {
+ public:
+  using channel = timer::channel;
+
+  /// Throws std::invalid_argument for a period that is not positive, else as after().
+  template <class Rep, class Period>
+  explicit ticker(std::chrono::duration<Rep, Period> d)
+      : ticks_(detail::make_ticks(detail::deadline_after(checked(d)), detail::clamped_nanoseconds(d))) {}
+
+  ticker(ticker&&) noexcept = default;
+  ticker& operator=(ticker&& other) noexcept {
+    ticker taken(std::move(other));
+    std::swap(ticks_, taken.ticks_);
+    return *this;
+  }
+  ~ticker() { stop(); }
+
+  channel c() const noexcept { return detail::chan_access::make<chan<std::chrono::steady_clock::time_point>>(ticks_); }
+
+  /// No more ticks; one that is unread is gone. Whether it was running. Never blocks.
+  bool stop() noexcept { return ticks_.get() != nullptr && detail::stop_ticks(*ticks_.get()); }
+
+  /// Starts it anew, with the period d: the first tick comes when d is over. Whether it was running. Throws as the
+  /// constructor (it goes on as it was if d is not positive); std::logic_error if it was moved from.
+  template <class Rep, class Period>
+  bool reset(std::chrono::duration<Rep, Period> d) {
+    const detail::deadline due = detail::deadline_after(checked(d));
+    if (ticks_.get() == nullptr) throw std::logic_error("coir: reset of a ticker that was moved from");
+    return detail::restart_ticks(*ticks_.get(), due, detail::clamped_nanoseconds(d));
+  }
+
+ private:
+  template <class Rep, class Period>
+  static std::chrono::duration<Rep, Period> checked(std::chrono::duration<Rep, Period> d) {
+    if (!(d > d.zero())) throw std::invalid_argument("coir: the period of a ticker must be positive");
+    return d;
+  }
+
+  detail::core_reference ticks_;
+};
+
+}  // namespace coir

@@ -1,8 +1,9 @@
 // The one parking protocol: everything in coir that blocks goes through this header, and it is the only door from the
 // layers above into the scheduler. Not for users: the spellings here may change.
 //
-// A *waiter* is who sleeps (a fiber or a plain OS thread); a *wait_node* is where it is queued, and lives on the
-// sleeper's stack. A sleeper may have many nodes queued (select); exactly one claim ends its wait.
+// A *waiter* is who sleeps (a fiber, a plain OS thread, or a coroutine or callback: stackless.hpp); a *wait_node* is
+// where it is queued, and lives on the sleeper's stack, in its coroutine frame or in its record. A sleeper may have
+// many nodes queued (select); exactly one claim ends its wait.
 //
 // The claim word of a waiter: generation << 8 | state. The generation changes with each wait, so that a claim which
 // comes too late (a timer, a canceller) can never hit the next wait.
@@ -10,8 +11,8 @@
 //   state            who moves it there                              who may move it on
 //   idle             the sleeper, at first                           the sleeper
 //   parking          the sleeper: begin_wait()                       the sleeper alone (after it has switched away)
-//   waiting          whoever runs after the switch, just before      any claimer, once:
-//                    it releases the primitive's lock
+//   waiting          whoever runs after the switch (a coroutine's    any claimer, once:
+//                    carrier), just before it releases the lock
 //   fired            a claimer that holds the primitive's lock       the sleeper
 //   timed_out        the timer                                       the sleeper
 //   cancelled        a canceller                                     the sleeper
@@ -26,8 +27,19 @@
 //  4. Exactly one claimer wins; it alone makes the sleeper runnable, with unpark(), as its last touch of the waiter. So
 //     a grant is never lost: who was claimed as fired has got it, whatever comes later.
 //  5. A cancellation is seen either by begin_wait() or by a canceller that finds the word parking or waiting: the
-//     sleeper stores the word and then loads the cancel flag, the canceller stores the flag and then loads the word,
+//     sleeper stores the word and then loads the reasons, the canceller changes the reasons and then loads the word,
 //     with a light fence on the sleeper's side and a heavy one (membarrier) on the canceller's.
+//
+// The reasons word of a waiter: why its blocking calls are to throw `cancelled`. Not zero, and no uncancellable section
+// open: begin_wait() refuses.
+//
+//   bits            set by                                          cleared by
+//   0 (for_good)    cancel_fiber(): task, group, runtime; deadlock  the next fiber on this control block, at its start
+//   above: a count  expire(): a timeout scope of this waiter whose  the waiter itself, forget_expiry(): at that
+//                   deadline has passed, once each                  scope's end
+//
+// So what ends is what began: when a scope ends, nothing of its expiry is left, and what remains are the reasons of
+// others. Who calls expire() sees to it that the scope has not ended and does not end meanwhile (sync/timeout.cpp).
 #pragma once
 
 #include <atomic>
@@ -91,11 +103,13 @@ deadline deadline_at(std::chrono::time_point<Clock, Duration> t) {
 // ---- who sleeps, and where it is queued ----------------------------------------------------------------------------
 
 struct wait_node {
+  static constexpr std::uint32_t refused = UINT32_MAX;  ///< cancelled before it slept
+
   wait_node* next = nullptr;
   wait_node* previous = nullptr;
   waiter* who = nullptr;
   void* slot = nullptr;     ///< where the claimer finds, or leaves, the value
-  std::uint32_t index = 0;  ///< which case of a select
+  std::uint32_t index = 0;  ///< which case of a select; of a coroutine: whether it was refused
   bool queued = false;      ///< guarded by the queue's lock
   bool ok = false;          ///< set by the claimer: done (true), or woken by a close (false)
 };
@@ -103,7 +117,7 @@ struct wait_node {
 class waiter {
  public:
   enum state : std::uint64_t { idle, parking, waiting, fired, timed_out, cancelled };
-  enum class kind : std::uint8_t { fiber, thread };
+  enum class kind : std::uint8_t { fiber, thread, stackless };
   static constexpr std::uint64_t state_mask = 0xff;
 
   explicit waiter(kind k) noexcept : kind_(k) {}
@@ -138,6 +152,8 @@ class waiter {
 
   std::atomic<std::uint64_t> word_{idle};
   wait_node* fired_node_ = nullptr;
+  std::atomic<std::uint32_t> reasons_{0};        // see above
+  std::atomic<std::uint32_t> uncancellable_{0};  // open sections; written by the fiber or thread itself
   kind kind_;
 };
 
@@ -201,9 +217,9 @@ struct wait_reason {
 /// The calling fiber's waiter, or the calling OS thread's. Valid until the fiber or thread ends.
 waiter& this_waiter() noexcept;
 
-/// The sleeper's first step, before its nodes are linked: the word becomes `parking`. False if the fiber is cancelled
-/// (and not inside an uncancellable section): then nothing has begun; release the lock and throw_cancelled().
-/// After true the caller must park(), or take it back with abandon_wait().
+/// The sleeper's first step, before its nodes are linked: the word becomes `parking`. False if there is a reason to
+/// give up (and no uncancellable section open): then nothing has begun; release the lock and throw_cancelled(). After
+/// true the caller must park(), or take it back with abandon_wait().
 [[nodiscard]] bool begin_wait(waiter& self) noexcept;
 
 /// Takes begin_wait() back. Only while the lock that guards the linked nodes is still held, nodes unlinked.
@@ -223,6 +239,18 @@ wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason 
 void unpark(waiter& who) noexcept;
 
 [[noreturn]] void throw_cancelled();
+
+// ---- expired timeouts ----------------------------------------------------------------------------------------------
+
+/// One more scope of `who` has expired: ends the wait that it is in, if any, and those to come. True: the caller must
+/// unpark(who), with no lock held. From any thread, while that scope cannot end.
+[[nodiscard]] bool expire(waiter& who) noexcept;
+
+/// Takes one expire() back. By the waiter's own fiber or thread.
+void forget_expiry(waiter& self) noexcept;
+
+/// Whether the waiter's fiber is cancelled for good: by its task, group, runtime, or a deadlock.
+bool cancelled_for_good(const waiter& self) noexcept;
 
 /// Blocks forever (nil channels, empty select): until cancelled, then throws `cancelled`.
 [[noreturn]] void park_forever(wait_reason why);

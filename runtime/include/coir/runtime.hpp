@@ -46,17 +46,30 @@ struct options {
   /// is used as far as it was touched.
   std::size_t stack_size = 256 * 1024;
 
-  /// How long a fiber may compute, or block its thread, while others wait for its processor. Positive. Not in effect
-  /// yet: a fiber keeps its processor until it blocks, yields or ends (the others' work is stolen by idle processors).
+  /// How long a fiber may compute while others wait for its processor. Positive. A fiber that takes longer loses the
+  /// processor and goes on beside the others, on a thread of its own, until it next blocks, yields or ends. One that
+  /// blocks its thread (a system call, a lock of the operating system) loses it after well under a millisecond.
   std::chrono::nanoseconds time_slice = std::chrono::milliseconds(10);
 
   /// Concerns the free function run() alone.
   on_main_return when_main_returns = on_main_return::drain;
+
+  /// How many threads may run fibers, those blocked or computing without a processor included. If that many are not
+  /// enough the process ends with a report, since its fibers would wait forever. At least the number of processors.
+  unsigned max_threads = 10'000;
 };
 
 class runtime;
+template <class T = void>
+class async;  // <coir/async.hpp>
+struct metrics_snapshot;
 
 namespace detail {
+
+template <class T>
+inline constexpr bool is_async = false;
+template <class T>
+inline constexpr bool is_async<async<T>> = true;
 
 /// Where a plain thread waits for a fiber to end.
 class main_fiber {
@@ -72,6 +85,18 @@ class main_fiber {
   std::atomic<std::uint32_t> done_{0};
 };
 
+/// While one lives its fiber has no processor.
+class blocking_section {
+ public:
+  blocking_section() noexcept;
+  ~blocking_section();
+  blocking_section(const blocking_section&) = delete;
+  blocking_section& operator=(const blocking_section&) = delete;
+
+ private:
+  bool handed_off_;
+};
+
 void check_run_outside();
 void wait_quietly(runtime& rt) noexcept;
 
@@ -82,8 +107,8 @@ void wait_quietly(runtime& rt) noexcept;
 /// Thread safety: every member may be called from any thread; the destructor from any thread but its own fibers.
 class runtime {
  public:
-  /// Throws std::invalid_argument (options out of range, a malformed COIR_PROCS), std::system_error (no thread, no
-  /// memory).
+  /// Throws std::invalid_argument (options out of range, a malformed COIR_PROCS or COIR_DEBUG), std::system_error
+  /// (no thread, no memory).
   explicit runtime(options o = {});
 
   /// Waits as wait() does; a deadlock is then written to stderr, since a destructor cannot throw.
@@ -94,7 +119,7 @@ class runtime {
   /// As coir::go and coir::spawn, from anywhere. Throws std::bad_alloc.
   template <class F>
   void go(F&& f, source_location at = source_location::current()) {
-    detail::go_in(*scheduler_, std::forward<F>(f), at);
+    go_in(*scheduler_, std::forward<F>(f), at);  // found by its first argument, as async.hpp has others
   }
   template <class F>
   [[nodiscard]] auto spawn(F&& f, source_location at = source_location::current()) {
@@ -106,6 +131,7 @@ class runtime {
   template <class F>
   auto run(F&& f, source_location at = source_location::current()) -> std::invoke_result_t<F&> {
     using result = std::invoke_result_t<F&>;
+    static_assert(!detail::is_async<result>, "coir: run() a function that spawns the async and joins it");
     check_outside();
     struct frame {
       F& f;
@@ -136,6 +162,9 @@ class runtime {
 
   unsigned processors() const noexcept;
 
+  /// What it has done and is doing, in numbers: see <coir/metrics.hpp>. From any thread. Throws std::bad_alloc.
+  metrics_snapshot metrics() const;
+
   /// The calling fiber's runtime. Throws not_in_runtime outside a fiber.
   static runtime& current();
 
@@ -150,13 +179,22 @@ class runtime {
 /// report (but for `cancelled`, a silent end). Never blocks. Throws not_in_runtime, std::bad_alloc.
 template <class F>
 void go(F&& f, source_location at = source_location::current()) {
-  detail::go_in(detail::current_scheduler("coir::go"), std::forward<F>(f), at);
+  go_in(detail::current_scheduler("coir::go"), std::forward<F>(f), at);
 }
 
 /// Starts a joinable fiber. Never blocks. Throws not_in_runtime, std::bad_alloc.
 template <class F>
 [[nodiscard]] auto spawn(F&& f, source_location at = source_location::current()) {
   return spawn_in(detail::current_scheduler("coir::spawn"), std::forward<F>(f), at);
+}
+
+/// Runs f, which is going to block its thread (a system call, a library that waits), in the calling fiber, whose
+/// processor serves others meanwhile. Without this call the same happens a little later by itself. Returns what f
+/// returns, and throws what it throws; then the fiber may be on another thread. Outside a fiber it just calls f.
+template <class F>
+auto blocking(F&& f) -> std::invoke_result_t<F&&> {
+  const detail::blocking_section section;
+  return std::forward<F>(f)();
 }
 
 /// Runs main_function as the first fiber of a new runtime, and blocks the calling thread until it and, as the options

@@ -53,10 +53,14 @@ class spin_lock {
 #if defined(COIR_DETAIL_UNDER_TSAN)
 #undef COIR_DETAIL_UNDER_TSAN
 extern "C" void __tsan_release(void* address);  // NOLINT: the sanitizer's interface
+extern "C" void __tsan_acquire(void* address);  // NOLINT
 
 /// The caller holds a lock that somebody else will release for it (park.hpp): ThreadSanitizer must be told here, since
 /// it takes the unlock for the other's.
 [[gnu::always_inline]] inline void announce_release(spin_lock& lock) noexcept { __tsan_release(&lock); }
+
+/// The other half, where what is ordered goes by the runtime (alarms), which ThreadSanitizer does not see.
+[[gnu::always_inline]] inline void announce_acquire(spin_lock& lock) noexcept { __tsan_acquire(&lock); }
 
 /// Releases a lock whose release was announced: unseen, or it would count as the caller's and replace what was
 /// announced.
@@ -64,6 +68,7 @@ void unlock_unseen(spin_lock& lock) noexcept;
 [[gnu::always_inline]] inline void unlock_announced(spin_lock& lock) noexcept { unlock_unseen(lock); }
 #else
 [[gnu::always_inline]] inline void announce_release(spin_lock&) noexcept {}
+[[gnu::always_inline]] inline void announce_acquire(spin_lock&) noexcept {}
 [[gnu::always_inline]] inline void unlock_announced(spin_lock& lock) noexcept { lock.unlock(); }
 #endif
 

@@ -15,9 +15,11 @@ namespace coir::detail {
 
 class scheduler;
 
-/// What a run queue holds: a suspended fiber, or a record whose fiber has not started.
+/// What a run queue holds: a suspended fiber (`timed`: one whose wake-up latency is being measured), a record whose
+/// fiber has not started, or one that has been woken and needs but a stack to go on (stackless.hpp). Fresh ones run
+/// newest first, the others oldest first.
 struct runnable {
-  enum class kind : std::uint8_t { suspended, fresh };
+  enum class kind : std::uint8_t { suspended, fresh, woken, timed };
 
   explicit runnable(kind k) noexcept : what(k) {}
 

@@ -10,9 +10,12 @@
 #pragma once
 
 #include <chrono>
+#include <coroutine>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <type_traits>
 #include <utility>
 
@@ -31,6 +34,7 @@ enum class task_status { queued, running, blocked, finished };
 namespace detail {
 
 struct fiber;
+class stackless;
 
 /// The state shared by a task handle and its fiber. Whoever of the two is last frees it; `lock_` decides.
 class task_state : public start_record {
@@ -40,10 +44,15 @@ class task_state : public start_record {
   // The handle's side.
   wake join(deadline until);  // throws cancelled
   void join_uncancellable() noexcept;
+  bool suspend_until_finished(wait_node& node, std::coroutine_handle<> where) noexcept;  // a coroutine's join
+  void resumed(wait_node& node);                                                         // throws cancelled
   bool finished() noexcept;
   task_status status() noexcept;
   void request_stop();
+  /// The same, but the stop source, if there is one, is left for the caller to signal when it holds no lock.
+  [[nodiscard]] std::optional<std::stop_source> stop() noexcept;
   bool detach() noexcept;  // true: the fiber has ended, the caller owns the state
+  void belongs_to(stackless& s) noexcept;
   fiber_id id() const noexcept { return id_; }
 
   std::exception_ptr error;
@@ -54,11 +63,16 @@ class task_state : public start_record {
   [[nodiscard]] bool finish() noexcept;
 
  private:
+  static constexpr std::uintptr_t of_stackless = 1;
+  stackless* sleeper() const noexcept;
+
   spin_lock lock_;  // in the lock order: before the run queues, after everything else; guards what follows
   bool finished_ = false;
   bool detached_ = false;
   std::atomic<bool> stop_requested_{false};
-  std::atomic<fiber*> running_{nullptr};  // written by the fiber; it stays valid while lock_ is held
+  // The fiber that runs it, which wrote this itself, and stays valid while lock_ is held; null: it has not begun, or
+  // has ended. Or the stackless that it is, with the lowest bit set, from before it is started until it has ended.
+  std::atomic<std::uintptr_t> where_{0};
   wait_queue joiners_;
   fiber_id id_;
 };
@@ -105,8 +119,8 @@ struct task_result : task_state {
   task_result(entry f, void (*d)(task_result*) noexcept, source_location where) noexcept
       : task_state(f, where), destroy(d) {}
 
-  result_slot<R> result;
   void (*destroy)(task_result*) noexcept;
+  [[no_unique_address]] result_slot<R> result;
 };
 
 template <class R, class F>
@@ -138,6 +152,7 @@ struct task_record final : task_result<R> {
   std::optional<F> closure;
 };
 
+struct task_access;
 [[noreturn]] void throw_empty_task();
 /// For a task that failed and was then detached: report and std::terminate, unless it was `cancelled`.
 void end_detached(task_state& state) noexcept;
@@ -232,6 +247,7 @@ class [[nodiscard]] task {
  private:
   template <class F>
   friend auto spawn_in(detail::scheduler& where, F&& f, source_location at);
+  friend struct detail::task_access;
 
   explicit task(detail::task_result<R>* state) noexcept : state_(state) {}
 

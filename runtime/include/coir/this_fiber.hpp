@@ -29,9 +29,9 @@ bool is_fiber() noexcept;
 
 }  // namespace this_fiber
 
-/// While one lives, blocking calls of its fiber do not throw `cancelled`, so that clean-up code may block; the
-/// cancellation is seen by the first blocking call after it. Guards nest. Does nothing outside a fiber.
-/// Must be destroyed by the fiber that made it.
+/// While one lives, blocking calls of its fiber (or plain thread, which knows expired timeouts) do not throw
+/// `cancelled`, so that clean-up code may block; the cancellation is seen by the first blocking call after it. Guards
+/// nest. Must be destroyed by the fiber or thread that made it.
 class [[nodiscard]] uncancellable {
  public:
   uncancellable() noexcept;

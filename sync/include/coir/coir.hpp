@@ -1,11 +1,18 @@
 // All of coir.
 #pragma once
 
+#include <coir/async.hpp>
 #include <coir/barrier.hpp>
 #include <coir/chan.hpp>
 #include <coir/condition_variable.hpp>
+#include <coir/context.hpp>
+#include <coir/coroutine.hpp>
+#include <coir/dump.hpp>
 #include <coir/error.hpp>
+#include <coir/fiber_local.hpp>
+#include <coir/generator.hpp>
 #include <coir/latch.hpp>
+#include <coir/metrics.hpp>
 #include <coir/mutex.hpp>
 #include <coir/once.hpp>
 #include <coir/recursive_mutex.hpp>
@@ -17,8 +24,12 @@
 #include <coir/single_flight.hpp>
 #include <coir/sleep.hpp>
 #include <coir/source_location.hpp>
+#include <coir/stack_use.hpp>
 #include <coir/task.hpp>
+#include <coir/task_group.hpp>
 #include <coir/this_fiber.hpp>
 #include <coir/time.hpp>
 #include <coir/timed_mutex.hpp>
+#include <coir/timeout.hpp>
+#include <coir/trace.hpp>
 #include <coir/wait_group.hpp>

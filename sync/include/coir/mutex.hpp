@@ -19,12 +19,25 @@
 #pragma once
 
 #include <atomic>
+#include <coroutine>
 #include <cstdint>
 
 #include <coir/park.hpp>
 #include <coir/spin_lock.hpp>
+#include <coir/stackless.hpp>
 
 namespace coir {
+
+namespace detail {
+
+struct mutex_waiter : wait_node {
+  deadline since = 0;
+  bool hand_over = false;  ///< it cannot come back to take the mutex: a coroutine
+};
+
+class lock_awaiter;
+
+}  // namespace detail
 
 class mutex {
  public:
@@ -40,6 +53,11 @@ class mutex {
     if ((state_.fetch_or(held, std::memory_order_acquire) & held) != 0) [[unlikely]]
       lock_contended(detail::no_deadline);
   }
+
+  /// `co_await m.async_lock()` in a coir::async: as lock(), but that the coroutine waits, and not a fiber; the mutex is
+  /// then handed to it. For RAII adopt it: `std::unique_lock held(m, std::adopt_lock);`. The coroutine may unlock it on
+  /// another thread. Throws `cancelled` as lock() does.
+  detail::lock_awaiter async_lock() noexcept;
 
   /// Takes the mutex if it is free. Never blocks, never fails spuriously.
   bool try_lock() noexcept {
@@ -61,6 +79,8 @@ class mutex {
   bool lock_contended(detail::deadline until);
 
  private:
+  friend class detail::lock_awaiter;
+
   static constexpr std::uint32_t held = 1, queued = 2, woken = 4, granted = 8, tick = 16, ticks = 31 * tick;
   static constexpr std::uint32_t of_woken = woken | granted | ticks;  // what the one that was woken clears
 
@@ -69,6 +89,8 @@ class mutex {
   bool take_or_announce(bool was_woken) noexcept;
   void forget_queued_if_empty() noexcept;
   void unlock_contended(std::uint32_t seen);
+  bool suspend(detail::mutex_waiter& node, std::coroutine_handle<> where) noexcept;
+  void resumed(detail::mutex_waiter& node);
 
   std::atomic<std::uint32_t> state_{0};
   detail::spin_lock queue_lock_;  // innermost but for what unpark() takes, and that is called without it
@@ -76,5 +98,25 @@ class mutex {
   detail::wait_queue waiters_;
   detail::deadline woken_since_ = 0;  // since when the one that was woken has waited; the owner's
 };
+
+class [[nodiscard]] detail::lock_awaiter {
+ public:
+  explicit lock_awaiter(mutex& m) noexcept : mutex_(m) {}
+  lock_awaiter(const lock_awaiter&) = delete;
+  lock_awaiter& operator=(const lock_awaiter&) = delete;
+
+  bool await_ready() noexcept { return mutex_.try_lock(); }
+  template <async_coroutine Promise>
+  bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
+    return mutex_.suspend(node_, where);
+  }
+  void await_resume() { mutex_.resumed(node_); }
+
+ private:
+  mutex& mutex_;
+  mutex_waiter node_;
+};
+
+inline detail::lock_awaiter mutex::async_lock() noexcept { return detail::lock_awaiter(*this); }
 
 }  // namespace coir

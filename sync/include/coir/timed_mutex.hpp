@@ -11,6 +11,7 @@ class timed_mutex : private mutex {
  public:
   constexpr timed_mutex() noexcept = default;
 
+  using mutex::async_lock;
   using mutex::lock;
   using mutex::try_lock;
   using mutex::unlock;

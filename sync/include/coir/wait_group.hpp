@@ -10,9 +10,11 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include <coir/countdown.hpp>
+#include <coir/local_table.hpp>
 #include <coir/runtime.hpp>
 #include <coir/source_location.hpp>
 
@@ -40,9 +42,12 @@ class wait_group {
   void wait() { count_.wait(); }
 
   /// Starts f as coir::go does, counted until it has ended, by an exception too (which then is that of a `go` fiber).
-  /// What f captured is destroyed before it counts as done. Throws not_in_runtime, std::bad_alloc.
+  /// What f captured, and its fiber_locals, are destroyed before it counts as done. Throws not_in_runtime,
+  /// std::bad_alloc.
   template <class F>
   void go(F&& f, source_location at = source_location::current()) {
+    static_assert(!detail::is_async<std::invoke_result_t<std::decay_t<F>>>,
+                  "coir: this would drop the async and not run it; spawn() it");
     add(1);
     try {
       coir::go(
@@ -61,7 +66,10 @@ class wait_group {
  private:
   struct finished {
     wait_group& group;
-    ~finished() { group.done(); }
+    ~finished() {
+      detail::end_locals();
+      group.done();
+    }
   };
 
   detail::countdown count_{0, "wait_group"};

@@ -1,0 +1,106 @@
+// Alarms. Who may do what with the node of one, whose state word is described in timer_heap.hpp:
+//
+//   it lies with         armed by       disarmed by
+//   a processor          a fiber there  whoever holds that processor: takes it out of the heap
+//                                       anybody else: moves the word to `cancelling`, then to `dead`
+//   the outside timers   anybody else   anybody, under their lock
+//
+//   word        node_ points to it   who frees it
+//   armed       yes                  who disarms it, with the heap held
+//   fired       until it is armed    the alarm; its function has been called, or is about to be
+//               or disarmed again
+//   orphaned    as for fired         the alarm; the runtime has ended, its function is never called
+//   cancelling  no                   nobody yet, and the heap does not go: the canceller may touch it, and its
+//   scheduler dead        no                   the heap
+//
+// Rejected: to count the dead before the word is moved (a timer that fires meanwhile would have to be uncounted, and a
+// heap whose count is too high looks empty to deadlock detection), or after it (the runtime may be gone by then).
+#include <coir/alarm.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <coir/error.hpp>
+
+#include "outside_timers.hpp"
+#include "scheduler.hpp"
+#include "threads.hpp"
+
+namespace coir::detail {
+
+namespace {
+
+/// The bracket of the calling thread's worker; null: it has no processor to enter (or has lost it).
+processor* enter(worker* w) noexcept { return w != nullptr ? w->enter() : nullptr; }
+
+// The word of a node of p is `cancelling`: p, and its scheduler, stay until it is not.
+void cancelled_from_outside(processor& p, const worker* w) noexcept {
+  p.timers.note_dead();
+  // Nobody else may come by: an idle processor is not looked after before its next deadline. Not to be had: whoever has
+  // it comes by, or the next one who cancels.
+  if (p.timers.wants_cleaning() && p.try_lock()) {
+    p.timers.clean();
+    p.unlock();
+  }
+  // Without this timer its runtime may be stuck, and it is not one of its workers that would find out.
+  if ((w == nullptr || w->home != p.home()) && p.timers.seems_idle()) p.home()->note_quiescent();
+}
+
+}  // namespace
+
+[[gnu::noinline]] void alarm::arm(deadline when, function f, void* arg, std::uint64_t stamp) {
+  disarm();  // frees the node of a call that is over
+  when = std::min(when, no_deadline - 1);
+  tsan_release(arg);
+  worker* w = current_worker();
+  processor* p = enter(w);
+  if (p == nullptr) {
+    node_ = outside_timers::arm(when, f, arg, stamp);
+    return;
+  }
+  try {
+    node_ = w->home->push_timer(*p, when, f, arg, stamp);
+    node_->announced = true;
+  } catch (...) {
+    w->leave();
+    throw;
+  }
+  w->leave();
+}
+
+[[gnu::noinline]] bool alarm::disarm() noexcept {
+  timer_node* n = std::exchange(node_, nullptr);
+  if (n == nullptr) return false;
+  if (n->home == nullptr) return outside_timers::disarm(n);
+  worker* w = current_worker();
+  if (processor* here = enter(w)) {
+    // Armed means that the heap is still there, so the address is not that of a processor of old.
+    const bool ours = n->home == here && n->word.load(std::memory_order_acquire) == timer_node::state::armed;
+    if (ours) here->timers.erase(*n);
+    w->leave();
+    if (ours) return true;
+  }
+  timer_node::state seen = timer_node::state::armed;
+  processor* home = n->home;
+  // acq_rel: pairs with pop_due() and abandon(); whoever loses leaves the node to the other.
+  if (n->word.compare_exchange_strong(seen, timer_node::state::cancelling, std::memory_order_acq_rel)) {
+    cancelled_from_outside(*home, w);
+    n->word.store(timer_node::state::dead, std::memory_order_release);  // the last touch of all; pairs with settled()
+    return true;
+  }
+  free_timer(n);
+  return seen == timer_node::state::orphaned;
+}
+
+runtime_name::runtime_name(const char* what) : serial_(current_scheduler(what).serial()) {}
+
+[[gnu::noinline]] bool runtime_name::start(start_record* record) const noexcept {
+  // A runtime whose worker asks does not end meanwhile.
+  if (worker* w = current_worker(); w != nullptr && w->home->serial() == serial_) {
+    w->home->start(record);
+    return true;
+  }
+  return runtime_registry::start_in(serial_, record);
+}
+
+}  // namespace coir::detail

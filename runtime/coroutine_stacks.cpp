@@ -1,0 +1,64 @@
+#include "coroutine_stacks.hpp"
+
+#include <array>
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "stack_pool.hpp"
+
+namespace coir::detail {
+
+namespace {
+
+constexpr std::size_t smallest_bits = 14;  // 16 KiB
+constexpr std::size_t class_count = 17;    // to 1 GiB
+
+struct alignas(64) size_class {
+  spin_lock lock;  // order: before stack_pool's
+  pooled_stack* free = nullptr;
+  std::mutex making;  // guards pool, which is made when it is first needed; held across system calls
+  std::unique_ptr<stack_pool> pool;
+};
+
+// Never destroyed: a generator may be a static object, or belong to a thread that ends later.
+std::array<size_class, class_count>& classes() {
+  alignas(64) static std::byte memory[sizeof(std::array<size_class, class_count>)];
+  static auto* all = ::new (memory) std::array<size_class, class_count>;
+  return *all;
+}
+
+pooled_stack* make(size_class& c, std::size_t index) {
+  const std::lock_guard locked(c.making);
+  if (!c.pool) c.pool = std::make_unique<stack_pool>(std::size_t{1} << (index + smallest_bits));
+  const stack_pool::stack s = c.pool->make();
+  void* top = s.top - sizeof(pooled_stack);
+  return ::new (top) pooled_stack{nullptr, s.bottom, index, tsan_create()};
+}
+
+}  // namespace
+
+pooled_stack* take_coroutine_stack(std::size_t bytes) {
+  const auto bits = static_cast<std::size_t>(std::bit_width(bytes - 1));
+  const std::size_t index = bits <= smallest_bits ? 0 : bits - smallest_bits;
+  size_class& c = classes()[index];
+  c.lock.lock();
+  pooled_stack* s = c.free;
+  if (s != nullptr) c.free = s->next;
+  c.lock.unlock();
+  if (s == nullptr) return make(c, index);
+  tsan_acquire(s);  // its last user's traces on it
+  return s;
+}
+
+void put_coroutine_stack(pooled_stack* s) noexcept {
+  tsan_release(s);
+  size_class& c = classes()[s->size_class];
+  c.lock.lock();
+  s->next = c.free;
+  c.free = s;
+  c.lock.unlock();
+}
+
+}  // namespace coir::detail

@@ -1,0 +1,387 @@
+// Stackless coroutines: an async<T> is a C++20 coroutine that the processors run beside the fibers. It costs its frame,
+// some 100 to 200 bytes, where a fiber costs a page at least; in return it can wait only by `co_await`.
+//
+//   coir::async<int> sum(coir::recv_chan<int> numbers) {
+//     int total = 0;
+//     while (std::optional<int> n = co_await numbers.async_recv()) total += *n;
+//     co_return total;
+//   }
+//   coir::task<int> t = coir::spawn(sum(ch));      // runs beside the caller; t.get() joins
+//   int total = co_await sum(ch);                  // in a coroutine: runs as a part of it
+//
+// What can be awaited: another async, a task, async_sleep(), and the operations named async_... of channels and
+// mutexes. An async that is suspended by anything else ends the process with a message: nobody would know who resumes
+// it.
+//
+// Lazy: nothing runs before the async is awaited or spawned; one that never is is destroyed with its arguments. Once
+// spawned it is like a fiber in all that can be seen: it has an id and a name, counts for draining and deadlocks (and
+// is listed there), is cancelled through its task, and what it awaits then throws `cancelled`. An exception that leaves
+// it goes to whoever awaits or joins it. It may be resumed by another OS thread after each co_await.
+//
+// Between two co_awaits it runs as a fiber does, on a stack of the runtime; calls that block are allowed and block that
+// stack: it is then no cheaper than a fiber. A guard of coir::uncancellable holds across co_await too.
+//
+// Beware, as with all coroutines: parameters taken by reference, and the captures of a lambda, must outlive the
+// coroutine, which keeps neither alive. spawn() and go() accept a function that returns an async, and keep it until the
+// end: coir::spawn([ch]() -> coir::async<void> { ... }).
+//
+// Happens-before: as for fibers; what runs before a co_await happens before what runs after it.
+// Allocation: a frame for each call of a coroutine, from the runtime's pools. Waiting allocates nothing.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#include <coir/alarm.hpp>
+#include <coir/runtime.hpp>
+#include <coir/stackless.hpp>
+#include <coir/task.hpp>
+
+namespace coir {
+
+namespace detail {
+
+class async_promise_base : public async_promise_mark {
+ public:
+  static void* operator new(std::size_t size) { return allocate_record(size, frame_alignment); }
+  static void operator delete(void* p, std::size_t size) noexcept { free_record(p, size, frame_alignment); }
+
+  std::suspend_always initial_suspend() const noexcept { return {}; }
+
+  struct last_suspension {
+    bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> self) const noexcept {
+      const std::coroutine_handle<> caller = self.promise().awaited_by;
+      if (caller)
+        resume_next(caller);
+      else
+        end_async(self);
+    }
+    void await_resume() const noexcept {}
+  };
+  last_suspension final_suspend() const noexcept { return {}; }
+
+  void unhandled_exception() noexcept { error = std::current_exception(); }
+
+  std::coroutine_handle<> awaited_by;  ///< null: it is the outermost
+  std::exception_ptr error;
+
+ private:
+  static constexpr std::size_t frame_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+};
+
+template <class T>
+class async_promise : public async_promise_base {
+ public:
+  async<T> get_return_object() noexcept;
+
+  template <class U = T>
+  requires std::constructible_from<T, U>
+  void return_value(U&& value) {
+    result_.fill([&]() -> T { return T(std::forward<U>(value)); });
+  }
+
+  T take() {
+    if (error) std::rethrow_exception(std::move(error));
+    return result_.take();
+  }
+
+ private:
+  result_slot<T> result_;
+};
+
+template <class T>
+class async_promise<T&> : public async_promise_base {
+ public:
+  async<T&> get_return_object() noexcept;
+  void return_value(T& value) {
+    result_.fill([&]() -> T& { return value; });
+  }
+  T& take() {
+    if (error) std::rethrow_exception(std::move(error));
+    return result_.take();
+  }
+
+ private:
+  result_slot<T&> result_;
+};
+
+template <>
+class async_promise<void> : public async_promise_base {
+ public:
+  async<void> get_return_object() noexcept;
+  void return_void() const noexcept {}
+  void take() {
+    if (error) std::rethrow_exception(std::move(error));
+  }
+};
+
+[[noreturn]] void throw_empty_async();
+
+}  // namespace detail
+
+template <class T>
+class [[nodiscard("an async does nothing until it is awaited or spawned")]] async {
+ public:
+  using result_type = T;
+  using promise_type = detail::async_promise<T>;
+
+  /// An empty one, that stands for no coroutine.
+  async() noexcept = default;
+  async(async && other) noexcept : frame_(std::exchange(other.frame_, {})) {}
+  async& operator=(async&& other) noexcept {
+    if (this != &other) {
+      drop();
+      frame_ = std::exchange(other.frame_, {});
+    }
+    return *this;
+  }
+  ~async() { drop(); }
+
+  /// Whether this stands for a coroutine: neither empty, nor moved from, awaited or spawned.
+  bool valid() const noexcept { return static_cast<bool>(frame_); }
+  explicit operator bool() const noexcept { return valid(); }
+
+  /// `co_await f()`, `co_await std::move(a)`: runs it to its end as a part of the calling coroutine; its result, or
+  /// rethrows what it threw. Leaves the async empty. Throws std::logic_error on an empty one.
+  auto operator co_await()&& {
+    if (!valid()) detail::throw_empty_async();
+    return awaiter(std::move(*this));
+  }
+
+ private:
+  friend promise_type;
+  friend struct detail::task_access;
+
+  class awaiter {
+   public:
+    explicit awaiter(async&& child) noexcept : child_(std::move(child)) {}
+
+    bool await_ready() const noexcept { return false; }
+    template <detail::async_coroutine Promise>
+    void await_suspend(std::coroutine_handle<Promise> caller) noexcept {
+      child_.frame_.promise().awaited_by = caller;
+      detail::resume_next(child_.frame_);
+    }
+    T await_resume() { return child_.frame_.promise().take(); }
+
+   private:
+    async child_;
+  };
+
+  explicit async(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
+
+  void drop() noexcept {
+    if (frame_) frame_.destroy();
+  }
+
+  std::coroutine_handle<promise_type> frame_;
+};
+
+namespace detail {
+
+template <class T>
+async<T> async_promise<T>::get_return_object() noexcept {
+  return async<T>(std::coroutine_handle<async_promise>::from_promise(*this));
+}
+template <class T>
+async<T&> async_promise<T&>::get_return_object() noexcept {
+  return async<T&>(std::coroutine_handle<async_promise>::from_promise(*this));
+}
+inline async<void> async_promise<void>::get_return_object() noexcept {
+  return async<void>(std::coroutine_handle<async_promise>::from_promise(*this));
+}
+
+/// The record of a spawned async. Owns its outermost frame.
+template <class T>
+struct async_record final : stackless, task_result<T> {
+  async_record(scheduler& home, std::coroutine_handle<async_promise<T>> outermost, source_location where) noexcept
+      : stackless(home, outermost), task_result<T>(&async_record::enter, &async_record::destroy_this, where) {
+    stackless::belongs_to(*this, this->id());
+    task_state::belongs_to(*this);
+  }
+
+  static void enter(start_record* r) {
+    auto* self = static_cast<async_record*>(r);
+    if (!self->run_turn()) return;
+    const auto outermost = std::coroutine_handle<async_promise<T>>::from_address(self->frame().address());
+    try {
+      self->result.fill([&]() -> T { return outermost.promise().take(); });
+    } catch (...) {
+      self->error = std::current_exception();
+    }
+    outermost.destroy();
+    self->leave();
+    if (self->finish()) {  // detached: it ends as a `go` fiber does
+      const std::exception_ptr error = std::move(self->error);
+      destroy_record(self);
+      if (error) std::rethrow_exception(error);
+    }
+  }
+
+  static void destroy_this(task_result<T>* r) noexcept { destroy_record(static_cast<async_record*>(r)); }
+};
+
+/// The record of one that nobody joins: smaller. What it throws is its fiber's.
+struct go_async_record final : stackless, start_record {
+  go_async_record(scheduler& home, std::coroutine_handle<async_promise<void>> outermost, source_location where) noexcept
+      : stackless(home, outermost), start_record(&go_async_record::enter, where) {
+    belongs_to(*this);
+  }
+
+  static void enter(start_record* r);
+};
+
+struct task_access {
+  /// Starts the async, with a new record that owns its frame and itself, or else is its task's.
+  template <class Record, class T>
+  static Record* start(scheduler& home, async<T>&& a, source_location where) {
+    if (!a.valid()) throw_empty_async();
+    auto* record = make_record<Record>(home, a.frame_, where);
+    a.frame_ = {};
+    record->enroll();
+    detail::start(home, record);
+    return record;
+  }
+
+  template <class T>
+  static task<T> handle(task_result<T>* record) noexcept {
+    return task<T>(record);
+  }
+
+  template <class T>
+  static task_state* state(const task<T>& t) {
+    t.check();
+    return t.state_;
+  }
+};
+
+/// A function that returns an async: a coroutine, mostly a lambda.
+template <class F>
+concept async_function = std::invocable < std::decay_t<F>
+& > &&is_async<std::invoke_result_t<std::decay_t<F>&>>;
+
+/// Keeps the function, and with it a lambda's captures, until its coroutine has ended.
+template <class F>
+std::invoke_result_t<F&> keep_while(F f) {
+  if constexpr (std::is_void_v<typename std::invoke_result_t<F&>::result_type>)
+    co_await f();
+  else
+    co_return co_await f();
+}
+
+template <class T>
+void go_in(scheduler& where, async<T>&& a, source_location at) {
+  static_assert(std::is_void_v<T>, "coir: go() would lose the result; spawn() it");
+  task_access::start<go_async_record>(where, std::move(a), at);
+}
+template <class T>
+void go_in(scheduler& where, async<T>& a, source_location at) = delete;  // std::move(a)
+template <async_function F>
+void go_in(scheduler& where, F&& f, source_location at) {
+  go_in(where, keep_while<std::decay_t<F>>(std::forward<F>(f)), at);
+}
+
+}  // namespace detail
+
+// go(async<void>), spawn(async<T>) -> task<T>, and the same with a function that returns an async, are the functions of
+// <coir/runtime.hpp>, which find these.
+template <class T>
+task<T> spawn_in(detail::scheduler& where, async<T>&& a, source_location at) {
+  return detail::task_access::handle<T>(detail::task_access::start<detail::async_record<T>>(where, std::move(a), at));
+}
+template <class T>
+task<T> spawn_in(detail::scheduler& where, async<T>& a, source_location at) = delete;  // std::move(a)
+template <detail::async_function F>
+auto spawn_in(detail::scheduler& where, F&& f, source_location at) {
+  return spawn_in(where, detail::keep_while<std::decay_t<F>>(std::forward<F>(f)), at);
+}
+
+namespace detail {
+
+/// A coroutine's join; as task::get(), but that it suspends.
+template <class T>
+class task_awaiter {
+ public:
+  explicit task_awaiter(task<T>& t) : task_(t), state_(task_access::state(t)) {}
+
+  bool await_ready() const noexcept { return state_->finished(); }
+  template <async_coroutine Promise>
+  bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
+    return state_->suspend_until_finished(node_, where);
+  }
+  T await_resume() {
+    state_->resumed(node_);
+    return task_.get();
+  }
+
+ private:
+  task<T>& task_;
+  task_state* state_;
+  wait_node node_;
+};
+
+}  // namespace detail
+
+/// `co_await t`: as t.get(), for coroutines. The task must stay where it is meanwhile. Throws std::logic_error on an
+/// empty one, `cancelled` if the calling async is (the task is then as before).
+template <class T>
+auto operator co_await(task<T>& t) {
+  return detail::task_awaiter<T>(t);
+}
+template <class T>
+auto operator co_await(task<T>&& t) {
+  return detail::task_awaiter<T>(t);
+}
+
+namespace detail {
+
+class [[nodiscard]] sleep_awaiter {
+ public:
+  explicit sleep_awaiter(deadline until) noexcept : until_(until) {}
+  sleep_awaiter(const sleep_awaiter&) = delete;
+  sleep_awaiter& operator=(const sleep_awaiter&) = delete;
+
+  bool await_ready() const noexcept { return until_ <= now(); }
+  template <async_coroutine Promise>
+  bool await_suspend(std::coroutine_handle<Promise> where) {
+    return sleep(where);
+  }
+  void await_resume();
+
+ private:
+  bool sleep(std::coroutine_handle<> where);
+  static void fire(void* self, std::uint64_t word) noexcept;
+
+  deadline until_;
+  alarm alarm_;
+  stackless* sleeper_ = nullptr;
+  bool refused_ = false;
+  std::atomic<bool> fired_in_vain_{false};  // the alarm's last touch, if it came too late
+};
+
+}  // namespace detail
+
+/// `co_await async_sleep(d)`: as sleep_for(), but that the coroutine waits, and not a fiber. Never early. Throws
+/// `cancelled` (not if it need not wait), std::bad_alloc.
+template <class Rep, class Period>
+[[nodiscard]] detail::sleep_awaiter async_sleep(std::chrono::duration<Rep, Period> d) {
+  return detail::sleep_awaiter(detail::deadline_after(d));
+}
+
+/// The same as sleep_until().
+template <class Clock, class Duration>
+[[nodiscard]] detail::sleep_awaiter async_sleep_until(std::chrono::time_point<Clock, Duration> t) {
+  return detail::sleep_awaiter(detail::deadline_at(t));
+}
+
+}  // namespace coir

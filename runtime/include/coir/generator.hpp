@@ -1,0 +1,203 @@
+// A sequence that is computed as it is read: a function with a stack of its own that yields values, from any call
+// depth, and goes on behind the yield when the next value is asked for.
+//
+//   void walk(const tree* t, coir::generator<int>::yielder& yield) {
+//     if (t == nullptr) return;
+//     walk(t->left, yield);
+//     yield(t->value);
+//     walk(t->right, yield);
+//   }
+//   coir::generator<int> values([&](auto& yield) { walk(root, yield); });
+//   for (int v : values) std::cout << v << '\n';
+//
+// The body begins when the first value is asked for. Needs no runtime: works in any thread, and in fibers, where the
+// body may block as its consumer may: to everything else it is a function that the consumer calls.
+//
+// Exceptions: what the body throws comes out of the call that asked for a value; after that the sequence is at its end.
+//
+// A generator that is destroyed before its end unwinds its body: the yield that the body is in throws an exception of
+// no accessible type, and the destructor returns when the body has ended. A body that catches it with catch (...) and
+// yields again gets it again; one that does so a hundred times ends the process, with a report. What else a body throws
+// while it is unwound is dropped. Beware of yielding in a noexcept function, as destructors are: no exception can leave
+// it, so that destroying the generator there ends the process.
+//
+// Thread safety: used by one fiber or thread at a time, as any object; it may be made, advanced and destroyed by
+// different ones, but what the body holds must agree with that (a locked std::mutex does not). While the body runs,
+// using its generator is a std::logic_error, destroying it ends the process. Moving it is allowed at any time but
+// invalidates iterators.
+// Semantics: Python's generators (PEP 255); types as in C++23's std::generator.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <type_traits>
+#include <utility>
+
+#include <coir/coroutine_core.hpp>
+
+namespace coir {
+
+/// T: what is yielded. An object type, which may be move-only; or an lvalue reference, to yield without a copy what
+/// lives in the body until it goes on.
+template <class T>
+class generator {
+  static_assert(std::is_object_v<T> || std::is_lvalue_reference_v<T>);
+  static constexpr bool yields_references = std::is_lvalue_reference_v<T>;
+
+ public:
+  class yielder;
+  class iterator;
+
+  using value_type = std::remove_cvref_t<T>;
+
+  /// An empty sequence.
+  generator() noexcept = default;
+
+  /// `body` is called with a yielder& and returns nothing. It is stored on its stack, without a heap allocation.
+  /// Throws std::system_error when there is no memory for a stack, and what moving the body throws.
+  template <class F>
+  requires(!std::same_as<std::remove_cvref_t<F>, generator> &&
+           std::invocable<std::decay_t<F>&, yielder&>) explicit generator(F&& body)
+      : generator(coroutine_options{}, std::forward<F>(body)) {}
+
+  template <class F>
+  requires std::invocable < std::decay_t<F>
+  &, yielder& > generator(const coroutine_options& options, F&& body)
+      : body_(detail::make_coroutine<yielder>(options, std::forward<F>(body))) {
+    static_assert(std::is_void_v<std::invoke_result_t<std::decay_t<F>&, yielder&>>,
+                  "coir: a generator's body returns nothing (see coroutine for one with a result)");
+    body_->owner_ = this;
+  }
+
+  generator(generator&& other) noexcept { take(other); }
+  generator& operator=(generator&& other) noexcept {
+    if (this != &other) {
+      discard();
+      take(other);
+    }
+    return *this;
+  }
+  ~generator() { discard(); }
+
+  /// The next value; nothing (a null pointer, if T is a reference) at the end, and each time after that.
+  auto next() requires(yields_references || std::move_constructible<value_type>) {
+    if constexpr (yields_references) {
+      return advance();
+    } else {
+      auto* value = advance();
+      return value != nullptr ? std::optional<value_type>(std::move(*value)) : std::nullopt;
+    }
+  }
+
+  /// Whether the end has been seen. False does not promise another value.
+  bool done() const noexcept { return body_ == nullptr; }
+
+  /// A single pass: begin() and ++ ask for the next value, `*` gives it away (as T&&). So a second loop goes on where
+  /// the first was left.
+  iterator begin() { return iterator(*this); }
+  std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  using pointer = std::remove_reference_t<T>*;
+
+  /// Null at the end. While the body runs, *this may be moved.
+  pointer advance() {
+    yielder* body = body_;
+    if (body == nullptr) return nullptr;
+    if (body->resume()) [[likely]]
+      return body->value_;
+    end(*body);
+    return nullptr;
+  }
+
+  static void end(yielder& body) {
+    body.owner_->body_ = nullptr;
+    const std::exception_ptr error = body.error();
+    body.discard();
+    if (error != nullptr) std::rethrow_exception(error);
+  }
+
+  void discard() noexcept {
+    if (yielder* body = std::exchange(body_, nullptr)) body->discard();
+  }
+
+  void take(generator& other) noexcept {
+    body_ = std::exchange(other.body_, nullptr);
+    if (body_ != nullptr) body_->owner_ = this;
+  }
+
+  yielder* body_ = nullptr;
+};
+
+/// What the body gets. To be used by the body, and what it calls, alone.
+template <class T>
+class generator<T>::yielder : private detail::coroutine_core {
+ public:
+  /// Hands a value to the consumer, and returns when the next one is asked for.
+  void operator()(T&& value) {
+    value_ = std::addressof(value);
+    suspend();
+  }
+
+  /// The consumer gets a copy.
+  void operator()(const T& value) requires(!yields_references && std::copy_constructible<T>) {
+    T copy(value);
+    (*this)(std::move(copy));
+  }
+
+  /// Yields all elements of a range, another generator for example, one after another.
+  template <std::ranges::input_range R>
+  requires std::constructible_from<T, std::ranges::range_reference_t<R>>
+  void from(R&& range) {
+    for (auto&& each : range) (*this)(static_cast<decltype(each)>(each));
+  }
+
+ private:
+  friend generator;
+  template <class, class>
+  friend struct detail::coroutine_block;
+
+  using coroutine_core::coroutine_core;
+  static yielder& of(coroutine_core& core) noexcept { return static_cast<yielder&>(core); }
+
+  template <class F>
+  void call(F& body) {
+    std::invoke(body, *this);
+  }
+
+  pointer value_ = nullptr;  // while it is suspended: what has been yielded
+  generator* owner_ = nullptr;
+};
+
+template <class T>
+class generator<T>::iterator {
+ public:
+  using value_type = generator::value_type;
+  using difference_type = std::ptrdiff_t;
+  using iterator_concept = std::input_iterator_tag;
+
+  iterator() noexcept = default;
+
+  T&& operator*() const noexcept { return static_cast<T&&>(*value_); }
+  iterator& operator++() {
+    value_ = from_->advance();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+
+  friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return i.value_ == nullptr; }
+
+ private:
+  friend generator;
+  explicit iterator(generator& from) : from_(&from), value_(from.advance()) {}
+
+  generator* from_ = nullptr;
+  pointer value_ = nullptr;
+};
+
+}  // namespace coir

@@ -1,0 +1,117 @@
+// What a runtime has done and is doing, in numbers: for dashboards and for finding out why a program is slow.
+//
+//   std::string page = coir::prometheus(coir::metrics());             // in a fiber: of its runtime
+//   const coir::metrics_snapshot now = rt.metrics();                  // from any thread, of the runtime rt
+//   if (now.wake_latency.quantile(0.99) > 5ms) ...
+//
+// Counters only grow, and are exact once nothing runs; while fibers run, a snapshot is no more than a close look: its
+// numbers are read one after the other. Taking one stops nobody, and takes some microseconds.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include <coir/runtime.hpp>
+
+namespace coir {
+
+/// How long woken fibers waited until they ran; a sample of them (fibers that had not started yet are not among them).
+struct latency_histogram {
+  static constexpr std::size_t buckets = 26;
+
+  /// The longest latency that bucket i counts: 256 ns << i. The last bucket also counts all that is longer.
+  static constexpr std::chrono::nanoseconds bound(std::size_t i) {
+    return std::chrono::nanoseconds(std::int64_t{256} << i);
+  }
+
+  static constexpr std::size_t bucket_of(std::int64_t ns) {
+    if (ns <= 256) return 0;
+    const auto i = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(ns - 1) >> 8));
+    return i < buckets ? i : buckets - 1;
+  }
+
+  /// How many were sampled.
+  std::uint64_t count() const noexcept;
+
+  /// The bound of the bucket in which the q-th part (0 to 1) of the samples is reached; zero if there are none.
+  std::chrono::nanoseconds quantile(double q) const noexcept;
+
+  latency_histogram& operator+=(const latency_histogram& other) noexcept;
+
+  std::array<std::uint64_t, buckets> counts{};  ///< of each bucket alone
+  std::chrono::nanoseconds sum{0};              ///< of all sampled latencies
+};
+
+/// Of one processor. What fibers do while they have no processor is counted in the totals only.
+struct processor_metrics {
+  // --- counters
+  std::uint64_t runs = 0;        ///< how often a fiber was given the processor
+  std::uint64_t started = 0;     ///< fibers spawned here
+  std::uint64_t ended = 0;       ///< fibers that ended here
+  std::uint64_t parked = 0;      ///< how often a fiber blocked here
+  std::uint64_t steals = 0;      ///< how often this processor took fibers from another one
+  std::uint64_t stolen = 0;      ///< how many fibers it took
+  std::uint64_t retaken = 0;     ///< how often the monitor took it from a fiber that computed, or blocked its thread
+  std::uint64_t handed_off = 0;  ///< how often coir::blocking() gave it up
+  latency_histogram wake_latency;
+
+  // --- gauges
+  bool idle = false;              ///< no thread has it
+  std::size_t ready = 0;          ///< fibers in its queue that were woken, or yielded
+  std::size_t fresh = 0;          ///< fibers in its queue that have not started
+  std::size_t next = 0;           ///< 1: a fiber is to run as soon as the running one blocks
+  std::size_t timers = 0;         ///< pending
+  std::size_t cached_stacks = 0;  ///< free, and kept for this processor
+};
+
+/// Of a runtime.
+struct metrics_snapshot {
+  std::vector<processor_metrics> processors;
+
+  // --- counters; sums over the processors, and what happened without one
+  std::uint64_t runs = 0;
+  std::uint64_t started = 0;
+  std::uint64_t ended = 0;
+  std::uint64_t parked = 0;
+  std::uint64_t steals = 0;
+  std::uint64_t stolen = 0;
+  std::uint64_t retaken = 0;
+  std::uint64_t handed_off = 0;
+  std::uint64_t injected = 0;  ///< fibers made runnable from outside: by plain threads, other runtimes, or a fiber
+                               ///< without a processor
+  latency_histogram wake_latency;
+
+  // --- gauges
+  std::uint64_t live = 0;          ///< fibers spawned and not ended
+  std::size_t idle = 0;            ///< processors that no thread has
+  std::size_t searching = 0;       ///< threads that look for work
+  std::size_t threads = 0;         ///< that run fibers, or sleep until they are needed; the next three add up to them
+  std::size_t running = 0;         ///< threads that have a processor
+  std::size_t asleep = 0;          ///< threads that wait for one
+  std::size_t lost = 0;            ///< threads whose fiber goes on without one
+  std::size_t injected_queue = 0;  ///< runnable fibers that came from outside
+  std::size_t spilled_ready = 0;   ///< those that did not fit into a processor's queue
+  std::size_t spilled_fresh = 0;
+  std::size_t ready = 0;  ///< sums over the processors
+  std::size_t fresh = 0;
+  std::size_t next = 0;
+  std::size_t timers = 0;
+  std::size_t stacks = 0;       ///< ever made
+  std::size_t free_stacks = 0;  ///< of them not in use, the processors' included
+};
+
+/// Of the calling fiber's runtime; from elsewhere, use runtime::metrics(). Throws not_in_runtime, std::bad_alloc.
+metrics_snapshot metrics();
+
+/// In the Prometheus text exposition format, version 0.0.4 (Content-Type: text/plain; version=0.0.4). All names begin
+/// with coir_; what is counted per processor has a label processor, "none" for what happened without one.
+std::string prometheus(const metrics_snapshot& m);
+void write_prometheus(std::ostream& out, const metrics_snapshot& m);
+
+}  // namespace coir

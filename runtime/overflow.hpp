@@ -1,0 +1,26 @@
+// Stack overflow: a fiber that runs into the guard below its stack is reported by name, spawn site and stack size, with
+// a backtrace; then the process ends by SIGSEGV, as it would have.
+#pragma once
+
+#include <cstddef>
+
+namespace coir::detail {
+
+/// Catches SIGSEGV from now on; faults that are no overflow of a fiber's stack go to whoever caught it before. Once for
+/// the process; never undone, since somebody may have chained behind it.
+void catch_overflows() noexcept;
+
+/// While one lives, signals of the calling thread may run on a stack of their own, without which an overflow could not
+/// be reported. A stack that the thread has already is left in place.
+class signal_stack {
+ public:
+  signal_stack() noexcept;
+  ~signal_stack();
+  signal_stack(const signal_stack&) = delete;
+  signal_stack& operator=(const signal_stack&) = delete;
+
+ private:
+  void* memory_ = nullptr;
+};
+
+}  // namespace coir::detail

@@ -1,0 +1,336 @@
+// How coroutines and callbacks run, sleep and are cancelled. See stackless.hpp for the states and the invariants.
+//
+// Rejected: symmetric transfer, from a coroutine that awaits another to that one and back. GCC makes a tail call of it
+// only when it optimizes and no sanitizer is on; without one, a loop that awaits a million coroutines which are ready
+// at once overflows the carrier's stack. So each returns to the loop in run_turn(), which resumes the next.
+#include <coir/async.hpp>
+#include <coir/local_table.hpp>
+#include <coir/stackless.hpp>
+
+#include <new>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "async_list.hpp"
+#include "fiber.hpp"
+#include "report.hpp"
+#include "sanitizer.hpp"
+#include "scheduler.hpp"
+#include "waiter_access.hpp"
+
+namespace coir::detail {
+
+/// One turn of an async on a carrier.
+struct async_segment {
+  stackless& who;
+  std::coroutine_handle<> next;   // to be resumed when the one that runs returns
+  std::coroutine_handle<> where;  // it sleeps there, or has ended there
+  spin_lock* lock = nullptr;      // to be released when it sleeps
+  bool asleep = false;
+  bool ended = false;
+};
+
+struct carried_over {
+  std::unique_ptr<std::string> name;
+  fiber_stop stop;
+  local_table* locals = nullptr;
+};
+
+namespace {
+
+async_segment& current_segment() noexcept { return *current_fiber()->carries; }
+
+}  // namespace
+
+// ---- its beginning and end -----------------------------------------------------------------------------------------
+
+stackless::stackless(scheduler& home, std::coroutine_handle<> frame) noexcept
+    : waiter(kind::stackless), frame_(frame.address()), home_(&home) {}
+
+void stackless::belongs_to(start_record& record, fiber_id id) noexcept {
+  const auto offset = reinterpret_cast<char*>(&record) - reinterpret_cast<char*>(this);
+  require(offset > 0 && offset <= UINT16_MAX, "a stackless lies just before its record");
+  record_offset_ = static_cast<std::uint16_t>(offset);
+  id_ = id.number();
+}
+
+void stackless::belongs_to(start_record& record) noexcept { belongs_to(record, new_fiber_id()); }
+
+start_record& stackless::record() const noexcept {
+  char* const here = reinterpret_cast<char*>(const_cast<stackless*>(this));
+  return *std::launder(reinterpret_cast<start_record*>(here + record_offset_));
+}
+
+stackless::~stackless() = default;
+
+void stackless::enroll() noexcept {
+  tsan_release(this);
+  home_->asyncs().add(*this);
+  // Cancelling sets the flag and then goes through the list: it finds this here, or its flag is seen.
+  if (home_->cancelling()) [[unlikely]]
+    static_cast<void>(cancel());
+}
+
+void stackless::count() noexcept { home_->count_started(); }
+
+void stackless::leave() noexcept { home_->asyncs().remove(*this); }
+
+// ---- its turns -----------------------------------------------------------------------------------------------------
+
+void stackless::take_carrier(fiber& f) noexcept {
+  tsan_acquire(this);                     // who went to sleep, and who woke it: see unpark()
+  record().what = runnable::kind::woken;  // from now on
+  f.id = id_;
+  transit_.lock();
+  carried_ = true;
+  carrier_ = &f;
+  waiter_access::copy_uncancellable(f.wait, *this);
+  if (waiter_access::is_for_good(*this)) waiter_access::set_for_good(f.wait);
+  if (kept_) {
+    f.name.set(std::move(kept_->name));
+    f.stop.exchange(kept_->stop);
+    f.locals = std::exchange(kept_->locals, nullptr);
+  }
+  transit_.unlock();
+}
+
+/// What the fiber has done, or what was done to it, while it carried this.
+void stackless::update_from(const fiber& f) noexcept {
+  waiter_access::copy_uncancellable(*this, f.wait);
+  if (waiter_access::is_for_good(f.wait)) waiter_access::set_for_good(*this);
+}
+
+void stackless::become_carrier() noexcept {
+  take_carrier(*current_fiber());
+  leave();
+}
+
+bool stackless::run_turn() noexcept {
+  fiber& f = *current_fiber();
+  async_segment turn{*this, frame(), {}};
+  take_carrier(f);
+  f.carries = &turn;
+  while (turn.next) std::exchange(turn.next, {}).resume();
+  f.carries = nullptr;
+  if (turn.ended) {
+    transit_.lock();
+    carried_ = false;
+    frame_ = turn.where.address();
+    transit_.unlock();
+    return true;
+  }
+  require(turn.asleep, "a coir::async was suspended by something that is not coir's");
+  f.carried_on = true;
+  sleep(turn.lock, turn.where);
+  return false;
+}
+
+void stackless::sleep(spin_lock* lock, std::coroutine_handle<> where) noexcept {
+  transit_.lock();
+  if (carried_) {
+    fiber* const f = carrier_;
+    update_from(*f);
+    if (f->name || f->locals != nullptr || f->stop.made()) {
+      if (!kept_) kept_.reset(new (std::nothrow) carried_over);
+      if (!kept_) fatal("no memory for what a coroutine takes along");
+      kept_->name = f->name.take();
+      f->stop.exchange(kept_->stop);
+      kept_->locals = std::exchange(f->locals, nullptr);
+      tsan_release(kept_.get());
+    }
+    carried_ = false;
+  }
+  frame_ = where.address();
+  const bool refused = waiter_access::must_give_up(*this);
+  tsan_release(this);
+  if (refused)
+    waiter_access::refuse(*this);
+  else
+    waiter_access::publish(*this);
+  transit_.unlock();
+  // It may be running elsewhere, or be gone, unless it was refused.
+  if (lock != nullptr) lock->unlock();
+  if (refused) make_ready();
+}
+
+void stackless::make_ready() noexcept {
+  tsan_release(this);
+  record().what = runnable::kind::woken;
+  home_->make_ready(record());
+}
+
+// ---- cancelling ----------------------------------------------------------------------------------------------------
+
+std::optional<std::stop_source> stackless::cancel() noexcept {
+  std::optional<std::stop_source> source;
+  bool claimed = false;
+  transit_.lock();
+  waiter_access::set_for_good(*this);
+  if (carried_) {
+    source = cancel_fiber(*carrier_);
+  } else {
+    if (kept_) {
+      tsan_acquire(kept_.get());
+      source = kept_->stop.copy();
+    }
+    const std::uint64_t now = waiter_access::acquire_word(*this);
+    claimed =
+        (now & state_mask) == waiting && !waiter_access::is_uncancellable(*this) && claim_from_outside(now, cancelled);
+  }
+  transit_.unlock();
+  if (claimed) unpark(*this);
+  return source;
+}
+
+bool stackless::asleep() const noexcept { return waiter_access::state_of(*this) == waiting; }
+
+task_status stackless::status() const noexcept {
+  task_status s = task_status::queued;
+  transit_.lock();
+  if (carried_) {
+    const fiber* f = carrier_;
+    s = f->state.load(std::memory_order_relaxed) == run_state::queued ? task_status::queued : task_status::running;
+    if (waiter_access::state_of(f->wait) == waiting) s = task_status::blocked;
+  } else if (asleep()) {
+    s = task_status::blocked;
+  }
+  transit_.unlock();
+  return s;
+}
+
+bool stackless::mark_for_deadlock() noexcept {
+  if (!asleep()) return false;
+  transit_.lock();
+  waiter_access::set_for_good(*this);
+  in_deadlock_ = !waiter_access::is_uncancellable(*this);
+  const bool marked = in_deadlock_;
+  transit_.unlock();
+  return marked;
+}
+
+std::optional<std::stop_source> stackless::unwind_marked() noexcept {
+  if (!std::exchange(in_deadlock_, false)) return std::nullopt;
+  return cancel();
+}
+
+std::optional<stackless::view> stackless::look() const {
+  std::optional<view> seen;
+  transit_.lock();
+  const state s = waiter_access::state_of(*this);
+  if (!carried_ && s != idle) {
+    seen = view{id_,
+                frame_ == nullptr,
+                s == waiting,
+                s == waiting ? why_ : wait_reason{"nothing"},
+                record().file,
+                record().line,
+                {}};
+    if (kept_ && kept_->name) {
+      tsan_acquire(kept_.get());
+      try {
+        seen->name = *kept_->name;
+      } catch (const std::bad_alloc&) {  // it goes without
+      }
+    }
+  }
+  transit_.unlock();
+  return seen;
+}
+
+std::string stackless::describe() const {
+  std::ostringstream out;
+  out << (frame_ != nullptr ? "async " : "callback ") << id_;
+  if (kept_ && kept_->name) out << " \"" << *kept_->name << '"';
+  out << (frame_ != nullptr ? ", spawned at " : ", left at ") << record().file << ':' << record().line << ": "
+      << why_.what;
+  if (why_.on != nullptr) out << ' ' << why_.on;
+  return out.str();
+}
+
+// ---- for awaiters --------------------------------------------------------------------------------------------------
+
+stackless& this_async() noexcept {
+  const fiber& f = *current_fiber();
+  stackless& self = f.carries->who;
+  self.update_from(f);
+  return self;
+}
+
+void park(stackless& self, std::coroutine_handle<> where, spin_lock* lock, wait_reason why) noexcept {
+  if (lock != nullptr) tsan_release(lock);  // it is unlocked in code that TSan does not see
+  async_segment& turn = current_segment();
+  turn.lock = lock;
+  turn.asleep = true;
+  turn.where = where;
+  self.why_ = why;
+}
+
+void sleep_callback(stackless& callback, spin_lock* lock, wait_reason why) noexcept {
+  if (lock != nullptr) tsan_release(lock);
+  callback.why_ = why;
+  callback.sleep(lock, {});
+}
+
+wake woken(const waiter& self) noexcept { return waiter_access::outcome(self); }
+
+void go_async_record::enter(start_record* r) {
+  auto* self = static_cast<go_async_record*>(r);
+  if (!self->run_turn()) return;
+  const auto outermost = std::coroutine_handle<async_promise<void>>::from_address(self->frame().address());
+  const std::exception_ptr error = std::move(outermost.promise().error);
+  outermost.destroy();
+  self->leave();
+  destroy_record(self);
+  if (error) std::rethrow_exception(error);
+}
+
+// ---- async_sleep ---------------------------------------------------------------------------------------------------
+
+/// False: refused.
+bool sleep_awaiter::sleep(std::coroutine_handle<> where) {
+  stackless& self = this_async();
+  refused_ = !begin_wait(self);
+  if (refused_) return false;
+  sleeper_ = &self;
+  try {
+    alarm_.arm(until_, &fire, this, self.word());
+  } catch (...) {
+    abandon_wait(self);
+    throw;
+  }
+  park(self, where, nullptr, {"sleep"});
+  return true;
+}
+
+void sleep_awaiter::fire(void* arg, std::uint64_t word) noexcept {
+  auto* self = static_cast<sleep_awaiter*>(arg);
+  stackless& sleeper = *self->sleeper_;
+  if (sleeper.claim_from_outside(word, waiter::timed_out))
+    unpark(sleeper);
+  else
+    self->fired_in_vain_.store(true, std::memory_order_release);  // pairs with await_resume()
+}
+
+void sleep_awaiter::await_resume() {
+  if (refused_) throw_cancelled();
+  if (sleeper_ == nullptr || woken(*sleeper_) == wake::timed_out) return;
+  // Cancelled. If the alarm cannot be stopped any more it is about to find that it has lost.
+  if (!alarm_.disarm())
+    for (backoff wait; !fired_in_vain_.load(std::memory_order_acquire);) wait();
+  throw_cancelled();
+}
+
+void throw_empty_async() {
+  throw std::logic_error("coir: an async that is empty (default, moved from, awaited, or spawned)");
+}
+
+void resume_next(std::coroutine_handle<> next) noexcept { current_segment().next = next; }
+
+void end_async(std::coroutine_handle<> outermost) noexcept {
+  async_segment& turn = current_segment();
+  turn.ended = true;
+  turn.where = outermost;
+}
+
+}  // namespace coir::detail

@@ -1,0 +1,16 @@
+// What the kernel tells about a worker's thread: for the monitor.
+#pragma once
+
+#include <cstdint>
+
+namespace coir::detail {
+
+class worker;
+
+/// CPU time in ns; -1 if the kernel does not tell.
+std::int64_t cpu_time_of(const worker& w) noexcept;
+
+/// Whether the kernel says that the thread sleeps, and is not merely descheduled.
+bool sleeps_in_kernel(const worker& w) noexcept;
+
+}  // namespace coir::detail

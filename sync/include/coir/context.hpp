@@ -1,0 +1,164 @@
+// context: tells what works on something, in whatever fibers and threads, that it is no longer wanted, and until when
+// it is; and carries values along. As Go's package context.
+//
+//   auto [ctx, cancel] = coir::with_timeout(parent, 2s);
+//   coir::go([ctx = ctx] { serve(ctx); });
+//   ...
+//   cancel();  // ctx.done() is closed, ctx.err() says why; what hangs below ctx ends with it
+//
+//   coir::select(coir::on_recv(ctx.done()), coir::on_recv(work, [](std::optional<job> j) { ... }));
+//
+// A context signals; it interrupts nobody (that is what timeout(), task_group and task::request_stop() do).
+// Contexts form a tree: ending one ends all that were made from it, never its parent; one made from an ended one is
+// born ended. It ends once: by its cancel function, by its deadline (its own, or an earlier one above), or with its
+// parent.
+//
+// A context is a cheap shared handle, and so is a cancel function; the one that is default-constructed is the
+// background, respectively does nothing. Dropping handles cancels nothing, and nobody has to call a cancel function: a
+// context of which there is no handle left, no cancel function, no context below, and no done channel in anyone's
+// hands, is freed, its timer disarmed, its place in the parent's list given back. A cancelled one leaves that list at
+// once.
+//
+// Thread safety: all members at once, from fibers and plain threads; one handle *object* is like a std::shared_ptr.
+// Happens-before: cancel(cause) before a receive from done() that returns because of it; err() is set by then.
+// A deadline is kept by the runtime of the fiber that made the context, and not when that has ended; outside a fiber,
+// by a thread of the library's own. While pending it counts as a timer for deadlock detection.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include <coir/context_node.hpp>
+#include <coir/park.hpp>
+#include <coir/task_group.hpp>  // what belongs to cancellation is found through either header
+#include <coir/timeout.hpp>
+
+namespace coir {
+
+namespace detail {
+struct context_access;
+}
+
+class context {
+ public:
+  /// The background: never ends, has no deadline and no values.
+  context() noexcept = default;
+  static context background() noexcept { return {}; }
+
+  /// Closed when the context ends; nobody sends. The nil channel if it never can (then a select never takes that case).
+  /// Throws std::bad_alloc.
+  recv_chan<void> done() const {
+    const auto node = cancellable();
+    return node != nullptr ? node->done() : recv_chan<void>();
+  }
+
+  /// Why it has ended: `cancelled`, or `timed_out` if a deadline passed; null while it is live.
+  std::exception_ptr err() const noexcept {
+    const auto node = cancellable();
+    return node != nullptr ? node->error() : nullptr;
+  }
+
+  /// What the cancel function was given, here or above; err() if nothing; null while the context is live.
+  std::exception_ptr cause() const noexcept {
+    const auto node = cancellable();
+    return node != nullptr ? node->cause() : nullptr;
+  }
+
+  /// When it will have ended at the latest, if that is known.
+  std::optional<std::chrono::steady_clock::time_point> deadline() const noexcept;
+
+  /// The value of the nearest with_value() whose key is equal; null if there is none, or if it is no T. Keys are
+  /// compared by == within their type; a string literal, a std::string_view and a std::string are one type. The pointer
+  /// is good as long as this context or one made from it.
+  template <class T, class K>
+  const T* value(const K& key) const {
+    using stored = detail::context_key<K>;
+    if constexpr (std::is_same_v<K, stored>) {
+      return static_cast<const T*>(find(typeid(stored), std::addressof(key), typeid(T)));
+    } else {
+      const stored wanted(key);
+      return static_cast<const T*>(find(typeid(stored), std::addressof(wanted), typeid(T)));
+    }
+  }
+
+ private:
+  friend struct detail::context_access;
+
+  explicit context(detail::node_handle node) noexcept : node_(std::move(node)) {}
+
+  detail::cancel_node* cancellable() const noexcept { return node_.get() != nullptr ? node_.get()->scope() : nullptr; }
+  const void* find(const std::type_info& key_type, const void* key, const std::type_info& type) const noexcept;
+
+  detail::node_handle node_;
+};
+
+/// Ends the context that it was made with. A copyable handle.
+class cancel_function {
+ public:
+  cancel_function() noexcept = default;
+
+  /// Returns when the context and all below it have ended (or are being ended by another call). The first call counts.
+  /// From any fiber or thread; does not block.
+  void operator()(const std::exception_ptr& cause = {}) const noexcept;
+
+ private:
+  friend struct detail::context_access;
+
+  explicit cancel_function(detail::node_handle node) noexcept : node_(std::move(node)) {}
+
+  detail::node_handle node_;
+};
+
+namespace detail {
+
+struct context_access {
+  static context_node* node(const context& c) noexcept { return c.node_.get(); }
+  static context make(node_handle node) noexcept { return context(std::move(node)); }
+  static std::pair<context, cancel_function> cancellable(const context& parent, deadline when);
+};
+
+/// now() + d, which may lie in the past.
+template <class Rep, class Period>
+deadline context_deadline(std::chrono::duration<Rep, Period> d) {
+  if (d > d.zero()) return deadline_after(d);
+  const deadline t = now();
+  return t + std::max(clamped_nanoseconds(d), -t);
+}
+
+}  // namespace detail
+
+/// A context below `parent`, and the function that ends it. Throws std::bad_alloc.
+[[nodiscard]] inline std::pair<context, cancel_function> with_cancel(const context& parent) {
+  return detail::context_access::cancellable(parent, detail::no_deadline);
+}
+
+/// The same with a deadline, at which it ends as `timed_out`: at once if that has passed, and with the parent's if that
+/// is earlier. Throws std::bad_alloc; std::system_error if the library's timer thread is needed and cannot be started.
+template <class Rep, class Period>
+[[nodiscard]] std::pair<context, cancel_function> with_timeout(const context& parent,
+                                                               std::chrono::duration<Rep, Period> d) {
+  return detail::context_access::cancellable(parent, detail::context_deadline(d));
+}
+template <class Clock, class Duration>
+[[nodiscard]] std::pair<context, cancel_function> with_deadline(const context& parent,
+                                                                std::chrono::time_point<Clock, Duration> t) {
+  return detail::context_access::cancellable(parent, detail::deadline_at(t));
+}
+
+/// A context like `parent` that has a value for the key besides. Key and value are kept as long as the context or one
+/// made from it; their destructors run in whatever fiber or thread is the last to use it, and must not block. Throws
+/// std::bad_alloc, and what copying them throws.
+template <class K, class V>
+[[nodiscard]] context with_value(const context& parent, K&& key, V&& value) {
+  using node = detail::value_node<detail::context_key<K>, std::decay_t<V>>;
+  return detail::context_access::make(detail::node_handle(
+      new node(detail::context_access::node(parent), std::forward<K>(key), std::forward<V>(value))));
+}
+
+}  // namespace coir

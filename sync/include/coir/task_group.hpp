@@ -1,0 +1,160 @@
+// task_group: fibers that belong together: they are joined together, and the first failure ends them all; as
+// golang.org/x/sync/errgroup, and the nurseries of structured concurrency.
+//
+//   coir::task_group group;
+//   for (const auto& page : pages) group.spawn([&page] { fetch(page); });
+//   group.wait();  // rethrows what the first failing fetch threw, once all have ended
+//
+// A child fails when an exception leaves it; but `cancelled` is no failure. The first failure cancels the other
+// children (their blocking calls throw `cancelled`) and is what wait() rethrows; later ones are dropped. From then on
+// the group is over: spawn() does nothing. A group without a failure may be used again after wait().
+// No child outlives the group: the destructor cancels and joins what is left.
+//
+// Thread safety: all members at once, from fibers and plain threads (spawn() from fibers alone, those of children of
+// the group included), but for the destructor. A child that waits for its own group waits for itself.
+// Happens-before: spawn() before the child's function starts; the end of every child (what it captured and its
+// fiber_locals destroyed) before wait() returns or throws.
+//
+// Invariant, under lock_: running_ counts the children that are linked and the spawners that were granted a place and
+// have not linked their child yet. Whoever takes it to zero wakes the joiners with its last touch of the group. The
+// child that fails first stops the others while it still counts, so the group is there meanwhile.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <coir/context.hpp>
+#include <coir/error.hpp>
+#include <coir/runtime.hpp>
+#include <coir/source_location.hpp>
+#include <coir/task.hpp>
+#include <coir/timeout.hpp>
+#include <coir/wait_list.hpp>
+
+namespace coir {
+
+class task_group;
+
+namespace detail {
+
+/// A child: freed by the last of its fiber and who is stopping it.
+class group_child : public task_state {
+ protected:
+  using destroyer = void (*)(group_child*) noexcept;
+
+  group_child(entry f, destroyer d, task_group& g, source_location where) noexcept
+      : task_state(f, where), group_(&g), destroy_(d) {}
+
+  using task_state::begin;
+  /// The fiber's last act, when the closure is gone; `error` is what left it.
+  void end() noexcept;
+
+ private:
+  friend class coir::task_group;
+
+  void release() noexcept {
+    // acq_rel: the last has seen the other's use.
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy_(this);
+  }
+
+  task_group* group_;
+  destroyer destroy_;
+  std::atomic<int> references_{1};
+  group_child* next_ = nullptr;  // in the group, under its lock
+  group_child* previous_ = nullptr;
+  group_child* next_to_stop_ = nullptr;  // of who stops them
+};
+
+template <class F>
+class group_record final : public group_child {
+ public:
+  template <class G>
+  group_record(G&& f, task_group& g, source_location where)
+      : group_child(&enter, &destroy_this, g, where), closure_(std::in_place, std::forward<G>(f)) {}
+
+ private:
+  static void enter(start_record* r) {
+    auto* self = static_cast<group_record*>(r);
+    self->begin();
+    try {
+      std::move (*self->closure_)();
+      self->closure_.reset();
+    } catch (...) {
+      self->error = std::current_exception();
+      self->closure_.reset();
+    }
+    self->end();
+  }
+
+  static void destroy_this(group_child* c) noexcept { destroy_record(static_cast<group_record*>(c)); }
+
+  std::optional<F> closure_;
+};
+
+}  // namespace detail
+
+class task_group {
+ public:
+  static constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
+
+  task_group() noexcept = default;
+
+  /// Cancels the children that are left, and joins them; what they throw is dropped. Blocks, even in a cancelled fiber.
+  ~task_group();
+  task_group(const task_group&) = delete;
+  task_group& operator=(const task_group&) = delete;
+
+  /// Starts f in a fiber of the group, in the calling fiber's runtime. What f returns is dropped. Blocks while as many
+  /// children run as the limit allows; spawners are served in the order they came. Does nothing (f is destroyed) once
+  /// the group is over. Throws not_in_runtime outside a fiber, std::bad_alloc, and `cancelled` if it would block.
+  template <class F>
+  void spawn(F&& f, source_location at = source_location::current()) {
+    using closure = std::decay_t<F>;
+    static_assert(std::is_invocable_v<closure>, "coir: a fiber's function takes no arguments (capture instead)");
+    static_assert(!detail::is_async<std::invoke_result_t<closure>>,
+                  "coir: this would drop the async and not run it; spawn() it, and get() it in a child");
+    detail::scheduler& where = detail::current_scheduler("coir::task_group::spawn");
+    start(where, *detail::make_record<detail::group_record<closure>>(std::forward<F>(f), *this, at));
+  }
+
+  /// How many children may run at once; no_limit at first. May be changed at any time: a lower limit takes effect as
+  /// children end, a higher one lets blocked spawners on. Throws std::invalid_argument if n is 0. Does not block.
+  void set_limit(std::size_t n);
+
+  /// Blocks until no child is left; then rethrows the first failure, if there was one (each time it is called). If the
+  /// calling fiber is cancelled meanwhile, cancels the children, joins them, and throws `cancelled`; the group is over
+  /// then. May be called from a plain thread.
+  void wait();
+
+ private:
+  friend class detail::group_child;
+
+  void start(detail::scheduler& where, detail::group_child& child);
+  bool admit(detail::group_child& child);
+  void link(detail::group_child& child) noexcept;
+  void unlink(detail::group_child& child) noexcept;
+  void child_failed(std::exception_ptr error) noexcept;
+  void child_ended(detail::group_child& child) noexcept;
+  void leave(detail::wake_list& wakes) noexcept;
+  void grant(detail::wake_list& wakes) noexcept;
+  detail::group_child* end_group(detail::wake_list& wakes) noexcept;
+  void stop() noexcept;
+  static void stop_all(detail::group_child* chain) noexcept;
+  detail::wake sleep(detail::wait_queue& queue, detail::wait_node& node, const char* what) noexcept;
+  void join_uncancellable() noexcept;
+
+  detail::spin_lock lock_;  // innermost; guards all that follows
+  bool over_ = false;       // failed, or cancelled
+  std::size_t running_ = 0;
+  std::size_t limit_ = no_limit;
+  detail::group_child* children_ = nullptr;
+  detail::wait_queue spawners_;  // node.ok: granted a place, counted in running_; else the group is over
+  detail::wait_queue joiners_;
+  std::exception_ptr error_;
+};
+
+}  // namespace coir

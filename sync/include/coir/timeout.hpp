@@ -1,0 +1,71 @@
+// timeout(d, f): runs f, but not for longer than d.
+//
+//   page p = coir::timeout(200ms, [&] { return fetch(url); });  // throws coir::timed_out
+//
+// f runs in the calling fiber (or plain thread). When the time is over, the call that f is blocked in throws
+// `cancelled`, and so does every later one that would block; f unwinds, and timeout() throws `timed_out`. A call that
+// need not block does not look, and code that computes is not interrupted. An uncancellable section defers it.
+//
+// Timeouts nest: whichever is over, what blocks throws `cancelled`; it is the timeout() whose own time is over that
+// turns it into `timed_out`, so an outer expiry passes through the inner timeouts as `cancelled`. When timeout() is
+// left, in whatever way, nothing of its expiry remains.
+#pragma once
+
+#include <chrono>
+#include <type_traits>
+#include <utility>
+
+#include <coir/alarm.hpp>
+#include <coir/error.hpp>
+#include <coir/park.hpp>
+
+namespace coir {
+
+namespace detail {
+
+struct timeout_state;
+
+/// While it is open, the calling fiber (or thread) is interrupted from the deadline on. Of that fiber alone.
+class timeout_scope {
+ public:
+  /// Throws what alarm::arm() throws.
+  explicit timeout_scope(deadline when);
+  ~timeout_scope() { close(); }
+  timeout_scope(const timeout_scope&) = delete;
+  timeout_scope& operator=(const timeout_scope&) = delete;
+
+  /// Ends the scope. Whether it is the reason to unwind: its deadline has passed, and the fiber is not cancelled for
+  /// good.
+  bool is_the_reason() noexcept {
+    close();
+    return expired_ && !cancelled_for_good(self_);
+  }
+
+ private:
+  void close() noexcept;
+
+  waiter& self_;
+  timeout_state* state_ = nullptr;  // shared with the alarm, until closed; null: expired from the start
+  alarm alarm_;
+  bool expired_ = false;  // known once closed
+  bool closed_ = false;
+};
+
+}  // namespace detail
+
+/// Runs f and returns its result, or throws what it throws; but `timed_out` if `cancelled` left it and d is over (and
+/// the fiber has not been cancelled itself meanwhile). An f that swallows `cancelled` and returns has a result, which
+/// stands. d counts from the call; if it is not positive, the first call that would block throws. A pending timeout
+/// counts as a timer for deadlock detection. Throws std::bad_alloc.
+template <class Rep, class Period, class F>
+std::invoke_result_t<F> timeout(std::chrono::duration<Rep, Period> d, F&& f) {
+  detail::timeout_scope scope(detail::deadline_after(d));
+  try {
+    return std::forward<F>(f)();
+  } catch (const cancelled&) {
+    if (!scope.is_the_reason()) throw;
+  }
+  throw timed_out();
+}
+
+}  // namespace coir

@@ -1,0 +1,241 @@
+// When the system refuses threads, memory or a system call, the runtime says so by name or does without; it never
+// hangs.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <new>
+#include <semaphore>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <coir/chan.hpp>
+#include <coir/mutex.hpp>
+#include <coir/runtime.hpp>
+
+#include "coir_test.hpp"
+#include "refusals.hpp"
+
+namespace {
+
+using faults::call;
+using namespace std::chrono_literals;
+
+class Faults : public coir_test::with_processors {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void TearDown() override { faults::refuse_nothing(); }
+
+  /// Fibers that start each other, pass values and sleep: most of what the runtime does.
+  static void work() {
+    auto ch = coir::make_chan<int>(3);
+    std::vector<coir::task<void>> senders;
+    for (int i = 0; i < 10; ++i) {
+      senders.push_back(coir::spawn([ch, i] {
+        for (int k = 0; k < 20; ++k) {
+          ch.send(i);
+          if (k % 7 == 0) coir::sleep_for(100us);
+        }
+      }));
+    }
+    int sum = 0;
+    for (int i = 0; i < 200; ++i) sum += *ch.recv();
+    for (coir::task<void>& t : senders) t.get();
+    EXPECT_EQ(sum, 20 * 45);
+  }
+};
+
+// ---- threads -------------------------------------------------------------------------------------------------------
+
+TEST_P(Faults, WithoutAnyThreadTheConstructorThrows) {
+  for (int skip = 0; skip < 2; ++skip) {  // the first worker's, the monitor's
+    faults::refuse(call::thread_creation, 1, skip);
+    EXPECT_THROW(coir::runtime{opts()}, std::system_error);
+    EXPECT_EQ(faults::refused(call::thread_creation), 1);
+  }
+  faults::refuse_nothing();
+  run(work);
+}
+
+TEST_P(Faults, WithoutFurtherThreadsTheFirstWorkerDoesTheWork) {
+  testing::internal::CaptureStderr();
+  {
+    coir::runtime rt{opts()};
+    faults::refuse(call::thread_creation);
+    rt.run(work);
+    rt.wait();
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (faults::refused(call::thread_creation) > 0) {
+    EXPECT_NE(said.find("coir: no thread for a processor"), std::string::npos) << said;
+    EXPECT_EQ(said.find("coir: no thread"), said.rfind("coir: no thread")) << "once";
+  }
+}
+
+TEST_P(Faults, ABlockedThreadThatCannotBeReplacedHoldsUpOthersOnlyAsLongAsItBlocks) {
+  coir::runtime rt{opts()};
+  rt.run([] {});
+  faults::refuse(call::thread_creation);
+  std::binary_semaphore unblock{0};
+  std::atomic<int> blocked{0};
+  std::vector<coir::task<void>> blockers;
+  for (unsigned i = 0; i < GetParam(); ++i) {
+    blockers.push_back(rt.spawn([&] {
+      ++blocked;
+      unblock.acquire();
+      unblock.release();
+    }));
+  }
+  coir::task<int> waits = rt.spawn([] { return 5; });
+  coir_test::until([&] { return blocked > 0; });
+  unblock.release();
+  EXPECT_EQ(waits.get(), 5);
+  for (coir::task<void>& t : blockers) t.get();
+  rt.wait();
+}
+
+// The processor is taken from the computing fiber for a thread that then cannot be had; what is queued there is not
+// lost, nor is there a deadlock.
+TEST_P(Faults, ARetakeThatFindsNoThreadLosesNothing) {
+  for (const bool refused_at_the_join : {false, true}) {
+    coir::runtime rt{opts()};
+    const int got = rt.run([&] {
+      std::vector<coir::task<int>> tasks;
+      for (int i = 0; i < 20; ++i) {
+        tasks.push_back(coir::spawn([i] {
+          coir::yield();
+          return i;
+        }));
+      }
+      coir::yield();
+      faults::refuse(call::thread_creation);
+      const auto end = std::chrono::steady_clock::now() + 60ms;
+      while (std::chrono::steady_clock::now() < end) {
+      }
+      if (!refused_at_the_join) faults::refuse_nothing();
+      int sum = 0;
+      for (coir::task<int>& t : tasks) sum += t.get();
+      return sum;
+    });
+    EXPECT_EQ(got, 190);
+    faults::refuse_nothing();
+    rt.wait();
+  }
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+TEST_P(Faults, WithoutMemoryForAStackTheReportNamesTheSpawnSite) {
+  EXPECT_EXIT(
+      {
+        coir::runtime rt{opts()};
+        faults::refuse(call::mapping);
+        rt.spawn([] {}).get();
+      },
+      testing::KilledBySignal(SIGABRT), "no stack for a fiber spawned at .*faults_test.cpp:[0-9]+: .*cannot reserve");
+}
+
+TEST_P(Faults, WithoutMemoryForARecordSpawnThrowsAndNothingIsLost) {
+  run([] {
+    int thrown = 0;
+    std::atomic<int> ran{0};
+    for (int i = 0; i < 300; ++i) {
+      struct large {
+        char bytes[2000];  // more than the pool has
+      };
+      faults::refuse_memory(true);
+      try {
+        coir::go([&ran, payload = large{}] { ran += 1 + payload.bytes[0]; });
+      } catch (const std::bad_alloc&) {
+        ++thrown;
+      }
+      faults::refuse_memory(false);
+    }
+    EXPECT_EQ(thrown, 300);
+    coir::spawn([] {}).get();
+    EXPECT_EQ(ran, 0);
+  });
+}
+
+// What overflows a run ring needs memory to be queued elsewhere; it finds another way.
+TEST_P(Faults, WithoutMemoryForTheOverflowOfAQueueNothingIsLost) {
+  run([] {
+    constexpr int many = 2'000;
+    std::atomic<int> ran{0};
+    const auto body = [&ran] { ++ran; };
+    std::vector<coir::task<void>> warm;  // records for all of them, which then are free
+    for (int i = 0; i < many; ++i) warm.push_back(coir::spawn(body));
+    warm.clear();
+    ran = 0;
+    int thrown = 0;
+    faults::refuse_memory(true);
+    for (int i = 0; i < many; ++i) {
+      try {
+        coir::go(body);
+      } catch (const std::bad_alloc&) {
+        ++thrown;
+      }
+    }
+    faults::refuse_memory(false);
+    EXPECT_GT(many - thrown, 600) << "more than a ring holds";
+    coir_test::until([&] { return ran == many - thrown; });
+  });
+}
+
+TEST_P(Faults, GuardsAreMadeOtherwise) {
+  const auto overflow = [&] {
+    faults::refuse(call::guard_advice);
+    faults::refuse(call::any_process_advice);
+    run([] {
+      struct walk {
+        [[gnu::noinline]] static int down(int depth) {
+          volatile char frame[1024];
+          frame[0] = static_cast<char>(depth);
+          return depth < 0 ? 0 : down(depth + 1) + frame[0];
+        }
+      };
+      return walk::down(0);
+    });
+  };
+  EXPECT_EXIT(overflow(), testing::KilledBySignal(SIGSEGV), "stack overflow in fiber");
+  faults::refuse(call::guard_advice);
+  faults::refuse(call::any_process_advice);
+  run(work);
+  EXPECT_GT(faults::refused(call::guard_advice), 0);
+}
+
+TEST_P(Faults, WithoutASignalStackEverythingElseWorks) {
+  faults::refuse(call::signal_stack);
+  run(work);
+  EXPECT_GT(faults::refused(call::signal_stack), 0);
+}
+
+// ---- system calls --------------------------------------------------------------------------------------------------
+
+// Whether the kernel has it is asked once a process.
+TEST_P(Faults, WithoutMembarrierFencesAreReal) {
+  EXPECT_EXIT(
+      {
+        faults::refuse(call::membarrier);
+        for (int i = 0; i < 20; ++i) run(work);
+        std::_Exit(faults::refused(call::membarrier) > 0 && !testing::Test::HasFailure() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_P(Faults, WaitsThatEndForNoReasonAreTakenUpAgain) {
+  for (int i = 0; i < 20; ++i) {
+    faults::refuse(call::futex_wait_early, 200, i);
+    run(work);
+    auto ch = coir::make_chan<int>();
+    coir::runtime rt{opts()};
+    rt.go([ch] { ch.send(7); });
+    EXPECT_EQ(ch.recv(), 7);  // a plain thread
+    rt.wait();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Processors, Faults, coir_test::processors, coir_test::processors_name);
+
+}  // namespace

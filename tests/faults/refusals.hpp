@@ -1,0 +1,28 @@
+// What the system can refuse, on demand: functions of the C library, as the runtime calls them.
+#pragma once
+
+namespace faults {
+
+enum class call {
+  thread_creation,
+  mapping,
+  guard_advice,
+  any_process_advice,
+  membarrier,
+  futex_wait_early,
+  signal_stack,
+  count
+};
+
+/// The next `times` calls are refused, after `skip` that are not.
+void refuse(call what, int times = 1 << 30, int skip = 0);
+
+/// How many calls were refused since.
+int refused(call what);
+
+void refuse_nothing();
+
+/// operator new, for the calling thread.
+void refuse_memory(bool yes);
+
+}  // namespace faults

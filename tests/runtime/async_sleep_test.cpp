@@ -1,0 +1,118 @@
+// async_sleep: coroutines that wait for time to pass.
+#include <coir/async.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "async_gate.hpp"
+#include "counted.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using coir::async;
+using coir_test::scaled;
+using std::chrono::steady_clock;
+
+class AsyncSleep : public runtime_test::leak_checked {};
+
+TEST_P(AsyncSleep, IsNeverEarly) {
+  run([] {
+    coir::spawn([]() -> async<void> {
+      for (int i = 0; i < 20; ++i) {
+        const auto begin = steady_clock::now();
+        co_await coir::async_sleep(std::chrono::microseconds(i * 100));
+        EXPECT_GE(steady_clock::now() - begin, std::chrono::microseconds(i * 100));
+      }
+      const auto end = steady_clock::now() + 2ms;
+      co_await coir::async_sleep_until(end);
+      EXPECT_GE(steady_clock::now(), end);
+    }).get();
+  });
+}
+
+TEST_P(AsyncSleep, ZeroAndThePastReturnAtOnceEvenIfCancelled) {
+  run([] {
+    runtime_test::async_gate door;
+    coir::task<void> t = coir::spawn([&]() -> async<void> {
+      door.pass();
+      co_await coir::async_sleep(0s);
+      co_await coir::async_sleep(-1h);
+      co_await coir::async_sleep_until(steady_clock::now() - 1s);
+    });
+    coir_test::until_blocked(t);
+    door.open();
+    t.request_stop();
+    t.get();
+  });
+}
+
+TEST_P(AsyncSleep, WakesInTheOrderOfTheDeadlines) {
+  coir::options one;
+  one.processors = 1;  // the order in which they run is certain with one alone
+  coir::run(one, [] {
+    std::vector<int> order;
+    std::vector<coir::task<void>> all;
+    const auto begin = steady_clock::now();
+    for (const int i : {3, 1, 4, 2, 0}) {
+      all.push_back(coir::spawn([&order, begin, i]() -> async<void> {
+        co_await coir::async_sleep_until(begin + std::chrono::milliseconds(5 + 3 * i));
+        order.push_back(i);
+      }));
+    }
+    for (auto& t : all) t.get();
+    EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
+  });
+}
+
+TEST_P(AsyncSleep, ALongOneCountsAsATimerAndEndsByCancellation) {
+  run([] {
+    coir::task<void> t = coir::spawn([]() -> async<void> { co_await coir::async_sleep(std::chrono::hours::max()); });
+    coir_test::until_blocked(t);
+    coir::sleep_for(15ms);  // time enough for a deadlock to be reported
+    EXPECT_FALSE(t.ready());
+    t.request_stop();
+    EXPECT_THROW(t.get(), coir::cancelled);
+  });
+}
+
+TEST_P(AsyncSleep, ACancellationThatRacesTheDeadlineHasOneWinner) {
+  run([] {
+    int slept = 0, cancelled = 0;
+    const int rounds = scaled(5'000);
+    for (int i = 0; i < rounds; ++i) {
+      coir::task<void> t = coir::spawn([&, i]() -> async<void> {
+        try {
+          co_await coir::async_sleep(std::chrono::microseconds(1 + i % 60));
+          ++slept;
+        } catch (const coir::cancelled&) {
+          ++cancelled;
+        }
+      });
+      const auto end = steady_clock::now() + std::chrono::microseconds(i % 90);
+      while (steady_clock::now() < end) coir::yield();
+      t.request_stop();
+      t.get();
+    }
+    EXPECT_EQ(slept + cancelled, rounds);
+  });
+}
+
+TEST_P(AsyncSleep, ThousandsAtOnce) {
+  std::atomic<int> woken{0};
+  run([&] {
+    for (int i = 0; i < scaled(20'000); ++i) {
+      coir::go([&woken, i]() -> async<void> {
+        co_await coir::async_sleep(std::chrono::microseconds(i % 5000));
+        ++woken;
+      });
+    }
+  });
+  EXPECT_EQ(woken, scaled(20'000));
+}
+
+INSTANTIATE_TEST_SUITE_P(Processors, AsyncSleep, coir_test::processors, coir_test::processors_name);
+
+}  // namespace

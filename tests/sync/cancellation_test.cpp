@@ -1,0 +1,131 @@
+// What every blocking call owes a cancelled fiber: pending at its entry it is seen at once; coming after the grant, at
+// the next call, the grant being kept; and what need not block does not look.
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <coir/coir.hpp>
+
+#include "coir_test.hpp"
+
+namespace {
+
+using coir_test::until_blocked;
+using namespace std::chrono_literals;
+
+class Cancellation : public coir_test::with_processors {};
+
+void block_forever() { coir::make_chan<void>().recv(); }
+
+/// A way to block, and the act that grants it.
+struct way {
+  std::string name;
+  std::function<void()> block;
+  std::function<void()> grant;
+};
+
+/// All of them blocked at first. What they use lives as long as they do.
+std::vector<way> ways() {
+  const auto ch = coir::make_chan<int>();
+  const auto out = coir::make_chan<int>();
+  const auto picked = coir::make_chan<int>();
+  const auto closed = coir::make_chan<void>();
+  const auto permits = std::make_shared<coir::semaphore>(1);
+  permits->acquire();
+  const auto group = std::make_shared<coir::wait_group>();
+  group->add(1);
+  const auto count = std::make_shared<coir::latch>(1);
+  return {
+      {"receive", [ch] { EXPECT_EQ(ch.recv(), 1); }, [ch] { ch.send(1); }},
+      {"send", [out] { out.send(2); }, [out] { EXPECT_EQ(out.recv(), 2); }},
+      {"select", [picked, ch] { EXPECT_EQ(coir::select(coir::on_recv(picked), coir::on_send(ch, 5)), 0U); },
+       [picked] { picked.send(3); }},
+      {"close", [closed] { EXPECT_FALSE(closed.recv()); }, [closed] { closed.close(); }},
+      {"semaphore", [permits] { permits->acquire(); }, [permits] { permits->release(); }},
+      {"wait_group", [group] { group->wait(); }, [group] { group->done(); }},
+      {"latch", [count] { count->wait(); }, [count] { count->count_down(); }},
+  };
+}
+
+TEST_P(Cancellation, PendingAtTheEntryIsSeenAtOnce) {
+  run([] {
+    for (const way& w : ways()) {
+      auto stopped = coir::make_chan<void>(1);
+      coir::task<void> t = coir::spawn([&] {
+        {
+          const coir::uncancellable guard;
+          stopped.recv();
+        }
+        EXPECT_THROW(w.block(), coir::cancelled) << w.name;
+        EXPECT_THROW(w.block(), coir::cancelled) << w.name;
+      });
+      t.request_stop();
+      stopped.send();
+      t.get();
+    }
+  });
+}
+
+TEST_P(Cancellation, EndsTheCallUnderWay) {
+  run([] {
+    for (const way& w : ways()) {
+      coir::task<void> t = coir::spawn([&] { w.block(); });
+      until_blocked(t);
+      t.request_stop();
+      EXPECT_THROW(t.get(), coir::cancelled) << w.name;
+    }
+  });
+}
+
+TEST_P(Cancellation, AfterTheGrantIsSeenAtTheNextCall) {
+  run([] {
+    for (const way& w : ways()) {
+      bool granted = false;
+      coir::task<void> t = coir::spawn([&] {
+        w.block();
+        granted = true;
+        EXPECT_THROW(block_forever(), coir::cancelled) << w.name;
+      });
+      until_blocked(t);
+      w.grant();
+      t.request_stop();
+      t.get();
+      EXPECT_TRUE(granted) << w.name;
+    }
+  });
+}
+
+TEST_P(Cancellation, WhatNeedNotBlockDoesNotLook) {
+  run([] {
+    auto go_on = coir::make_chan<void>(1);
+    coir::task<int> t = coir::spawn([&] {
+      {
+        const coir::uncancellable guard;
+        go_on.recv();
+      }
+      auto ch = coir::make_chan<int>(1);
+      coir::mutex m;
+      coir::semaphore s(1);
+      coir::yield();
+      ch.send(1);
+      const std::scoped_lock held(m);
+      s.acquire();
+      coir::select(coir::on_recv(coir::make_chan<int>()), coir::otherwise([] {}));
+      coir::task_group g;
+      g.wait();
+      return *ch.recv();
+    });
+    t.request_stop();
+    go_on.send();
+    EXPECT_EQ(t.get(), 1);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Processors, Cancellation, coir_test::processors, coir_test::processors_name);
+
+}  // namespace
