@@ -14,6 +14,7 @@
 #include <coir/this_fiber.hpp>
 
 #include "fiber.hpp"
+#include "immortal.hpp"
 #include "report.hpp"
 #include "worker.hpp"
 
@@ -34,10 +35,7 @@ struct place_store {
   std::uint64_t last_id = 0;
 };
 
-place_store& places() {
-  static auto* all = new place_store;
-  return *all;
-}
+place_store& places() { return immortal<place_store>(); }
 
 thread_local local_table* table_of_this_thread = nullptr;
 

@@ -9,7 +9,7 @@
 
 #include "clock.hpp"
 #include "futex.hpp"
-#include "sanitizer.hpp"
+#include "immortal.hpp"
 #include "threads.hpp"
 
 namespace coir::detail::outside_timers {
@@ -126,15 +126,7 @@ class service {
   std::thread thread_;
 };
 
-service& the_service() {
-  static auto* s = [] {
-    auto* made = new service;  // outlives static objects that hold alarms
-    tsan_release(made);
-    return made;
-  }();
-  tsan_acquire(s);
-  return *s;
-}
+service& the_service() { return immortal<service>(); }
 
 }  // namespace
 

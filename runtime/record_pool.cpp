@@ -12,6 +12,8 @@
 #include <coir/spin_lock.hpp>
 #include <coir/start_record.hpp>
 
+#include "immortal.hpp"
+
 namespace coir::detail {
 
 namespace {
@@ -151,10 +153,7 @@ class depot {
   void* loose_[batch];
 };
 
-std::array<depot, class_count>& depots() {
-  static auto* all = new std::array<depot, class_count>;
-  return *all;
-}
+std::array<depot, class_count>& depots() { return immortal<std::array<depot, class_count>>(); }
 
 /// `current` is taken from and put to; `spare` is full or empty, so that taking and putting in turn does not go to the
 /// depot.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fiber.hpp"
+#include "immortal.hpp"
 #include "sanitizer.hpp"
 #include "stack_use.hpp"
 
@@ -25,15 +26,7 @@ struct measured {
   std::map<site, stack_use> sites;
 };
 
-measured& all() {
-  static auto* m = [] {
-    auto* made = new measured;  // fibers may end after static destructors have run
-    tsan_release(made);
-    return made;
-  }();
-  tsan_acquire(m);
-  return *m;
-}
+measured& all() { return immortal<measured>(); }
 
 /// Bytes from the lowest page that was ever touched up to the top.
 std::size_t touched(const fiber& f) {

@@ -10,8 +10,8 @@
 #include <dirent.h>
 
 #include "debugger.hpp"
+#include "immortal.hpp"
 #include "outside_timers.hpp"
-#include "sanitizer.hpp"
 #include "scheduler.hpp"
 
 namespace coir::detail {
@@ -54,22 +54,15 @@ std::size_t threads_of_process() {
 }
 
 struct registry {
+  registry() { runtimes_for_debuggers = &all; }
+
   std::mutex lock;  // lock order: before scheduler::idle_lock_
   std::vector<scheduler*> all;
   std::vector<scheduler*> open;                       // to start_in()
   std::vector<const std::function<bool()>*> blocked;  // in run() or wait(); what each waits for
 };
 
-registry& the_registry() {
-  static auto* r = [] {
-    auto* made = new registry;  // outlives every runtime, static ones too
-    runtimes_for_debuggers = &made->all;
-    tsan_release(made);
-    return made;
-  }();
-  tsan_acquire(r);
-  return *r;
-}
+registry& the_registry() { return immortal<registry>(); }
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "trace_clock.hpp"
 #include "worker.hpp"
 
 namespace coir::detail {
@@ -142,7 +143,14 @@ void trace_file::drain(traced_worker& w) {
   }
 }
 
+bool trace_file::ignores(traced_worker& w, const trace_event& e) const noexcept {
+  const bool has_time = e.what_kind != trace_event::wake && e.what_kind != trace_event::name;
+  if (has_time) w.ignored = e.ticks < w.since || e.ticks > until_;
+  return w.ignored;  // those without a time belong to what the last one began
+}
+
 void trace_file::take(traced_worker& w, const trace_event& e) {
+  if (ignores(w, e)) return;
   switch (e.what_kind) {
     case trace_event::run:
       ++recorded_runs_;
@@ -182,13 +190,18 @@ void trace_file::begin(traced_worker& w, const trace_event& e) {
   if (e.number == 0) return;
   const point to{w.runtime, thread_of(w, e.processor), microseconds(e.ticks)};
   const std::uint64_t key = key_of(e);
-  if (const auto from = wakes_.find(key); from != wakes_.end()) {
+  if (const auto from = wakes_.find(key); from != wakes_.end() && from->second.since <= to.time) {
     arrow(from->second, to);
     wakes_.erase(from);
   } else {
-    if (runs_.size() >= most_pending) runs_.clear();
-    runs_.insert_or_assign(key, to);
+    keep(runs_, key, to);
   }
+}
+
+// What was there under this key lost its other end: a fiber's wake-ups are told apart by sixteen bits of their number.
+void trace_file::keep(points& pending, std::uint64_t key, const point& p) {
+  if (pending.size() >= most_pending) pending.clear();
+  pending.insert_or_assign(key, p);
 }
 
 // The fiber goes on elsewhere: with another slice.
@@ -203,17 +216,17 @@ void trace_file::move(traced_worker& w, const trace_event& e) {
   w.name = name;
 }
 
-void trace_file::end(traced_worker& w, std::uint64_t ticks) {
+void trace_file::end(traced_worker& w) {
   if (!w.open) return;
   // relaxed: what its worker would have recorded next
-  if (const std::uint64_t lost = w.who->lost_at.load(std::memory_order_relaxed); lost != 0) {
+  if (const std::uint64_t lost = w.who->lost_at.load(std::memory_order_relaxed); lost != 0 && lost <= until_) {
     trace_event e;
     e.what_kind = trace_event::move;
     e.ticks = lost;
     e.what = reinterpret_cast<std::uintptr_t>(w.who->lost_why.load(std::memory_order_relaxed)) & trace_event::all48;
     move(w, e);
   }
-  close_slice(w, ticks, "the trace ends");
+  close_slice(w, std::min(trace_ticks(), until_), "the trace ends");
 }
 
 void trace_file::close_slice(traced_worker& w, std::uint64_t ticks, const char* why) {
@@ -254,13 +267,12 @@ void trace_file::close_slice(traced_worker& w, std::uint64_t ticks, const char* 
   for (const trace_event& wake : w.wakes) {
     time += step;
     const std::uint64_t key = key_of(wake);
-    const point origin{w.runtime, thread, time};
-    if (const auto target = runs_.find(key); target != runs_.end()) {
+    const point origin{w.runtime, thread, time, from};
+    if (const auto target = runs_.find(key); target != runs_.end() && from <= target->second.time) {
       arrow(origin, target->second);
       runs_.erase(target);
     } else {
-      if (wakes_.size() >= most_pending) wakes_.clear();
-      wakes_.insert_or_assign(key, origin);
+      keep(wakes_, key, origin);
     }
   }
   w.wakes.clear();

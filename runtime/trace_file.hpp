@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,8 +26,10 @@ struct traced_worker {
   std::uint64_t runtime = 0;  // its serial
   unsigned index = 0;         // in its runtime, in the order of appearance
 
-  // --- the open slice; of the consumer
-  bool open = false;
+  // --- of the consumer: under the tracer's output lock
+  std::uint64_t since = 0;  // what is older was recorded late, by a thread that had not seen the end of another trace
+  bool ignored = false;     // the last event that has a time
+  bool open = false;        // there is a slice
   trace_event slice;
   std::string name;
   std::vector<trace_event> wakes;  // in it
@@ -44,11 +47,14 @@ class trace_file {
 
   void name_runtime(std::uint64_t runtime, unsigned processors);
 
+  /// What was recorded later is left out. Workers that do not record any more may lose their processors unseen.
+  void end_at(std::uint64_t ticks) noexcept { until_ = ticks; }
+
   /// Takes what is in the ring.
   void drain(traced_worker& w);
 
-  /// No event will end the open slice, if there is one.
-  void end(traced_worker& w, std::uint64_t ticks);
+  /// No event will end the open slice, if there is one: it ends now, or where the trace does.
+  void end(traced_worker& w);
 
   /// Makes it whole; what follows overwrites the end. Throws std::system_error.
   void finish(std::uint64_t dropped);
@@ -60,11 +66,14 @@ class trace_file {
   struct point {
     std::uint64_t runtime;
     unsigned thread;
-    double time;  // us
+    double time;       // us
+    double since = 0;  // of a wake-up: when the slice began that it is in
   };
+  using points = std::unordered_map<std::uint64_t, point>;
 
   double microseconds(std::uint64_t ticks) const noexcept;
   void take(traced_worker& w, const trace_event& e);
+  bool ignores(traced_worker& w, const trace_event& e) const noexcept;
   void name_thread(std::uint64_t runtime, unsigned thread, const std::string& name);
   unsigned thread_of(const traced_worker& w, unsigned processor);
   void begin(traced_worker& w, const trace_event& e);
@@ -72,6 +81,7 @@ class trace_file {
   void close_slice(traced_worker& w, std::uint64_t ticks, const char* why);
   void instant(const traced_worker& w, unsigned processor, std::uint64_t ticks, const char* name,
                const std::string& arguments);
+  static void keep(points& pending, std::uint64_t key, const point& p);
   void arrow(const point& from, const point& to);
   void event(const char* head, std::uint64_t runtime, unsigned thread, double time);
   void text(const char* s) { out_ += s; }
@@ -83,14 +93,15 @@ class trace_file {
   std::FILE* file_;
   std::string out_;
   std::uint64_t first_ticks_;
+  std::uint64_t until_ = std::numeric_limits<std::uint64_t>::max();
   double factor_ = 1;
   std::uint64_t recorded_ = 0;
   std::uint64_t recorded_runs_ = 0;
   std::uint64_t arrows_ = 0;
   bool failed_ = false;
   int error_ = 0;
-  std::unordered_map<std::uint64_t, point> wakes_;  // whose run has not come yet
-  std::unordered_map<std::uint64_t, point> runs_;   // whose wake-up has not come yet
+  points wakes_;  // whose run has not come yet
+  points runs_;   // whose wake-up has not come yet
   std::unordered_map<std::uint64_t, bool> lost_threads_named_;
 };
 

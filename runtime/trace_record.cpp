@@ -19,7 +19,12 @@ unsigned processor_of(const worker& w) noexcept {
 }
 
 bool reserve(worker& w, trace_ring& ring) noexcept {
-  if (ring.reserve(&trace_ticks)) return true;
+  // What is dropped begins where what was recorded last has ended.
+  const auto now = [&w] {
+    const std::uint64_t lost = w.lost_at.load(std::memory_order_relaxed);
+    return lost != 0 ? lost : trace_ticks();
+  };
+  if (ring.reserve(now)) return true;
   w.trace.store(nullptr, std::memory_order_relaxed);  // until the tracer has emptied it
   return false;
 }

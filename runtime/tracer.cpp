@@ -23,6 +23,7 @@
 
 #include <coir/trace.hpp>
 
+#include "immortal.hpp"
 #include "scheduler.hpp"
 #include "threads.hpp"
 #include "trace.hpp"
@@ -66,7 +67,7 @@ class process_tracer {
       const std::lock_guard table(table_);
       for (const auto& w : workers_) {
         if (w->who == nullptr || w->runtime != s.serial()) continue;
-        if (file_) file_->end(*w, trace_ticks());
+        if (file_) file_->end(*w);
         w->who = nullptr;
       }
     }
@@ -96,7 +97,9 @@ class process_tracer {
     const std::lock_guard control(control_);
     if (!file_) throw std::logic_error("coir: trace_stop called, but no trace is being recorded");
     {
+      const std::lock_guard output(output_);
       const std::lock_guard table(table_);
+      file_->end_at(trace_ticks());  // before the first that does not record any more
       on_.store(false, std::memory_order_release);
       for (const auto& w : workers_)
         if (w->who != nullptr) w->who->trace.store(nullptr, std::memory_order_relaxed);
@@ -108,7 +111,7 @@ class process_tracer {
       const std::lock_guard output(output_);
       drain_all();
       const std::lock_guard table(table_);
-      for (const auto& w : workers_) file_->end(*w, trace_ticks());
+      for (const auto& w : workers_) file_->end(*w);
       return std::move(file_);
     }();
     const trace_summary result{last->recorded(), dropped(*last)};
@@ -121,25 +124,22 @@ class process_tracer {
   void begin(const std::string& path) {
     auto file = std::make_unique<trace_file>(path, trace_ticks());
     for (const scheduler* s : runtimes_) file->name_runtime(s->serial(), s->processor_count());
-    {
-      const std::lock_guard output(output_);
-      const std::lock_guard table(table_);
-      for (const auto& w : workers_) {
-        w->ring.done(w->ring.available());
-        w->open = false;
-      }
-      file_ = std::move(file);
-    }
+    const std::lock_guard output(output_);
+    file_ = std::move(file);
     try {
       start_writer();
     } catch (...) {
-      const std::lock_guard output(output_);
       file_.reset();
       throw;
     }
     const std::lock_guard table(table_);
     on_.store(true, std::memory_order_release);
     runs_before_ = runs();
+    for (const auto& w : workers_) {
+      w->ring.done(w->ring.available());
+      w->open = false;
+      w->since = trace_ticks();
+    }
     for (scheduler* s : runtimes_)
       for (worker* w : s->started_workers()) give_ring(*w);
   }
@@ -251,10 +251,7 @@ class process_tracer {
   bool ending_ = false;
 };
 
-process_tracer& the_tracer() {
-  static auto* t = new process_tracer;
-  return *t;
-}
+process_tracer& the_tracer() { return immortal<process_tracer>(); }
 
 }  // namespace
 

@@ -1,0 +1,22 @@
+// Objects that the whole process shares. They are never destroyed: static objects may use them while the process ends,
+// and so may threads that go on meanwhile.
+#pragma once
+
+#include "sanitizer.hpp"
+
+namespace coir::detail {
+
+/// The process's one T; the first caller makes it. ThreadSanitizer does not see how the others wait for that, since the
+/// runtime is not instrumented: it is told.
+template <class T>
+T& immortal() {
+  static T* const one = [] {
+    T* const made = new T;
+    tsan_release(made);
+    return made;
+  }();
+  tsan_acquire(one);
+  return *one;
+}
+
+}  // namespace coir::detail
