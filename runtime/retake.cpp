@@ -5,8 +5,7 @@
 //
 //   entry                        lost
 //   park                         no processor is needed to park: the worker becomes a spare. A timer goes to the heap
-//   of
-//                                another processor.
+//                                of another processor.
 //   yield, end of blocking(),    rejoin(): an idle processor, else the injection queue; the worker becomes a spare
 //   end of a fiber               its stack goes to the shared store; the worker becomes a spare
 //   go, spawn, making ready      an idle processor; else through the injection queue, as from a foreign thread, and the
@@ -22,21 +21,17 @@
 //
 // Invariants:
 //  1. A processor is retaken only while its lock is held through try_lock(): its worker is outside the bracket then,
-//  and
-//     finds interrupt == retaken at the next entry. So who is inside is never disturbed; the fences are those of the
-//     bracket (worker.hpp).
+//     and finds interrupt == retaken at the next entry. So who is inside is never disturbed; the fences are those of
+//     the bracket (worker.hpp).
 //  2. Only from a worker that runs a fiber: the native stack, where the scheduler itself works, is never lost.
 //  3. An idle processor has nothing in its rings: one that changes hands goes to another worker at once; if there is
-//  none
-//     to be had its rings are emptied into the injection queue first (share_all()).
+//     none to be had its rings are emptied into the injection queue first (share_all()).
 //  4. Whoever makes a processor idle without going to sleep itself sees to it that somebody sleeps until its timers.
 //  5. A lost fiber is live: while lost_ != 0 nothing is quiescent, hence neither drained nor deadlocked.
 //
 // Rejected: a lost fiber that waits, on its thread, for a processor (each return would cost two thread switches, and a
 // primitive's lock may be held where it waits); a signal that preempts a computing fiber (it may be anywhere, in malloc
 // too).
-#include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "futex.hpp"
@@ -64,10 +59,7 @@ bool scheduler::retake(processor& p, worker& from, std::uint64_t tick) noexcept 
   p.retaken.add();
   successor->held = &p;
   ++lost_;
-  if (keeper_ == successor) {
-    keeper_ = nullptr;
-    keeper_deadline_ = no_deadline;
-  }
+  end_keeping(*successor);
   idle_lock_.unlock();
   return start_taken(*successor, p, new_thread);
 }
@@ -151,10 +143,7 @@ bool scheduler::hand_off(worker& w) noexcept {
   ++lost_;
   if (successor != nullptr) {
     successor->held = p;
-    if (took_keeper) {
-      keeper_ = nullptr;
-      keeper_deadline_ = no_deadline;
-    }
+    end_keeping(*successor);
     idle_lock_.unlock();
     if (took_keeper) wake_monitor();
     start_taken(*successor, *p, new_thread);
