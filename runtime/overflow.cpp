@@ -6,10 +6,10 @@
 #include <cstring>
 #include <mutex>
 
-#include <execinfo.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "backtrace.hpp"
 #include "scheduler.hpp"
 #include "worker.hpp"
 
@@ -18,7 +18,6 @@ namespace coir::detail {
 namespace {
 
 constexpr std::size_t signal_stack_size = 64 * 1024;
-constexpr int most_frames = 48;
 
 struct sigaction caught_before;
 
@@ -39,10 +38,7 @@ void report(const fiber& f, std::uintptr_t address) noexcept {
                           f.id, quote, f.name.text(), f.name ? "\"" : "", f.spawn_file, f.line, size));
   say(text, std::snprintf(text, sizeof text, "coir: the access was to %#" PRIxPTR ", %zu bytes below it; in\n", address,
                           static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(f.bottom) - address)));
-  void* frames[most_frames];
-  const int n = ::backtrace(frames, most_frames);
-  ::backtrace_symbols_fd(frames, n, STDERR_FILENO);
-  if (n == most_frames) say("...\n", 4);
+  write_backtrace();
 }
 
 /// The fiber of this thread, if the address lies in the guard of its stack.
@@ -88,8 +84,7 @@ void on_fault(int signal, siginfo_t* info, void* context) noexcept {
 void catch_overflows() noexcept {
   static std::once_flag once;
   std::call_once(once, [] {
-    void* frame[1];
-    ::backtrace(frame, 1);  // loads what it needs, now that it may
+    prepare_backtrace();
     struct sigaction action {};
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;

@@ -7,10 +7,10 @@
 #include <mutex>
 #include <string>
 
-#include <execinfo.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backtrace.hpp"
 #include "clock.hpp"
 #include "processor.hpp"
 #include "report.hpp"
@@ -21,18 +21,15 @@ namespace coir::detail {
 
 namespace {
 
-constexpr int most_frames = 32;
 constexpr std::int64_t longest_wait = 20'000'000;  // ns for the thread to answer
 
 std::atomic<bool> wanted{false};  // by the thread that sends the signal; false again: the backtrace is written
 
 // SIGURG: ignored by default, and used by nobody for anything else that one could tell from a false alarm.
-void write_backtrace(int) noexcept {
+void answer(int) noexcept {
   if (!wanted.load(std::memory_order_acquire)) return;
   const int error = errno;
-  void* frames[most_frames];
-  const int n = ::backtrace(frames, most_frames);
-  ::backtrace_symbols_fd(frames, n, STDERR_FILENO);
+  write_backtrace();
   errno = error;
   wanted.store(false, std::memory_order_release);
 }
@@ -40,10 +37,9 @@ void write_backtrace(int) noexcept {
 void install() noexcept {
   static std::once_flag once;
   std::call_once(once, [] {
-    void* frame[1];
-    ::backtrace(frame, 1);  // loads what it needs, now that it may
+    prepare_backtrace();
     struct sigaction action {};
-    action.sa_handler = write_backtrace;
+    action.sa_handler = answer;
     action.sa_flags = SA_RESTART | SA_ONSTACK;
     ::sigemptyset(&action.sa_mask);
     ::sigaction(SIGURG, &action, nullptr);
