@@ -10,6 +10,7 @@
 #include "coroutine_stacks.hpp"
 #include "exception_state.hpp"
 #include "fiber.hpp"
+#include "overflow.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
 #include "worker.hpp"
@@ -77,6 +78,12 @@ struct coroutine_unwinding {};
 // The thread's exception state; a pointer of our own, since the ABI's is behind two calls.
 constinit thread_local exception_state* exceptions_of_this_thread __attribute__((tls_model("initial-exec"))) = nullptr;
 
+/// This thread is about to run its first body.
+[[gnu::noinline]] exception_state* first_use_by_this_thread() noexcept {
+  report_overflows_of_this_thread();
+  return exceptions_of_this_thread = thread_exception_state();
+}
+
 }  // namespace
 
 // ---- memory --------------------------------------------------------------------------------------------------------
@@ -103,7 +110,7 @@ void give_back(pooled_stack* stack) noexcept { put_coroutine_stack(stack); }
   asm volatile("" ::: "memory");
   exception_state* mine = exceptions_of_this_thread;
   if (mine == nullptr) [[unlikely]]
-    mine = exceptions_of_this_thread = thread_exception_state();
+    mine = first_use_by_this_thread();
   const exception_state now = *mine;
   mine->caught = other.caught;
   mine->uncaught = other.uncaught;

@@ -1,6 +1,7 @@
 #include "coroutine_stacks.hpp"
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::size_t smallest_bits = 14;  // 16 KiB
 constexpr std::size_t class_count = 17;    // to 1 GiB
+
+constinit std::atomic<pooled_stack*> newest{nullptr};  // the first of the list by pooled_stack::older
 
 struct alignas(64) size_class {
   spin_lock lock;  // order: before stack_pool's
@@ -34,7 +37,12 @@ pooled_stack* make(size_class& c, std::size_t index) {
   if (!c.pool) c.pool = std::make_unique<stack_pool>(std::size_t{1} << (index + smallest_bits));
   const stack_pool::stack s = c.pool->make();
   void* top = s.top - sizeof(pooled_stack);
-  return ::new (top) pooled_stack{nullptr, s.bottom, index, tsan_create()};
+  auto* made = ::new (top) pooled_stack{
+      nullptr, s.bottom, index, c.pool->guard_size(), newest.load(std::memory_order_relaxed), tsan_create()};
+  // release: pairs with coroutine_stack_above_guard(), on whatever thread
+  while (!newest.compare_exchange_weak(made->older, made, std::memory_order_release, std::memory_order_relaxed))
+    continue;
+  return made;
 }
 
 }  // namespace
@@ -59,6 +67,14 @@ void put_coroutine_stack(pooled_stack* s) noexcept {
   s->next = c.free;
   c.free = s;
   c.lock.unlock();
+}
+
+const pooled_stack* coroutine_stack_above_guard(std::uintptr_t address) noexcept {
+  for (const pooled_stack* s = newest.load(std::memory_order_acquire); s != nullptr; s = s->older) {
+    const auto bottom = reinterpret_cast<std::uintptr_t>(s->bottom);
+    if (address < bottom && bottom - address <= s->guard_size) return s;
+  }
+  return nullptr;
 }
 
 }  // namespace coir::detail

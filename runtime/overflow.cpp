@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backtrace.hpp"
+#include "coroutine_stacks.hpp"
 #include "scheduler.hpp"
 #include "worker.hpp"
 
@@ -28,26 +29,53 @@ void say(const char* text, int length) noexcept {
   if (length > 0) (void)!::write(STDERR_FILENO, text, static_cast<std::size_t>(length));
 }
 
-void report(const fiber& f, std::uintptr_t address) noexcept {
+void say_fiber(const fiber& f) noexcept {
   char text[512];
-  const std::size_t size = static_cast<std::size_t>(f.top - f.bottom);
   const char* quote = f.name ? " \"" : "";
+  say(text, std::snprintf(text, sizeof text, "fiber %" PRIu64 "%s%s%s, spawned at %s:%u", f.id, quote, f.name.text(),
+                          f.name ? "\"" : "", f.spawn_file, f.line));
+}
+
+void say_rest(const char* bottom, std::size_t size, const char* option, std::uintptr_t address) noexcept {
+  char text[512];
   say(text, std::snprintf(text, sizeof text,
-                          "coir: stack overflow in fiber %" PRIu64 "%s%s%s, spawned at %s:%u: its stack of %zu bytes "
-                          "(options::stack_size) is used up\n",
-                          f.id, quote, f.name.text(), f.name ? "\"" : "", f.spawn_file, f.line, size));
-  say(text, std::snprintf(text, sizeof text, "coir: the access was to %#" PRIxPTR ", %zu bytes below it; in\n", address,
-                          static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(f.bottom) - address)));
+                          ": its stack of %zu bytes (%s) is used up\n"
+                          "coir: the access was to %#" PRIxPTR ", %zu bytes below it; in\n",
+                          size, option, address,
+                          static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(bottom) - address)));
   write_backtrace();
 }
 
-/// The fiber of this thread, if the address lies in the guard of its stack.
-const fiber* overflown(std::uintptr_t address) noexcept {
-  const worker* w = current_worker();
-  if (w == nullptr || w->current == nullptr) return nullptr;
-  const fiber& f = *w->current;
-  const auto bottom = reinterpret_cast<std::uintptr_t>(f.bottom);
-  return address < bottom && bottom - address <= f.home->guard_size() ? &f : nullptr;
+void report(const fiber& f, std::uintptr_t address) noexcept {
+  say("coir: stack overflow in ", 24);
+  say_fiber(f);
+  say_rest(f.bottom, static_cast<std::size_t>(f.top - f.bottom), "options::stack_size", address);
+}
+
+void report(const pooled_stack& s, const fiber* runs_it, std::uintptr_t address) noexcept {
+  char text[128];
+  say(text, std::snprintf(text, sizeof text, "coir: stack overflow in the body of a generator or coroutine, run by "));
+  if (runs_it != nullptr)
+    say_fiber(*runs_it);
+  else
+    say(text, std::snprintf(text, sizeof text, "thread %d", static_cast<int>(::gettid())));
+  const auto* top = reinterpret_cast<const char*>(&s) + sizeof s;
+  say_rest(s.bottom, static_cast<std::size_t>(top - s.bottom), "coroutine_options::stack_size", address);
+}
+
+/// Reports it and returns true if the address lies in the guard of this thread's fiber's stack, or of a body's.
+bool report_overflow(std::uintptr_t address) noexcept {
+  const fiber* f = current_fiber();
+  if (f != nullptr) {
+    const auto bottom = reinterpret_cast<std::uintptr_t>(f->bottom);
+    if (address < bottom && bottom - address <= f->home->guard_size()) {
+      report(*f, address);
+      return true;
+    }
+  }
+  const pooled_stack* s = coroutine_stack_above_guard(address);
+  if (s != nullptr) report(*s, f, address);
+  return s != nullptr;
 }
 
 void pass_on(int signal, siginfo_t* info, void* context) noexcept {
@@ -68,9 +96,7 @@ void pass_on(int signal, siginfo_t* info, void* context) noexcept {
 
 void on_fault(int signal, siginfo_t* info, void* context) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  const fiber* f = info->si_code > 0 ? overflown(address) : nullptr;
-  if (f != nullptr) {
-    report(*f, address);
+  if (info->si_code > 0 && report_overflow(address)) {
     struct sigaction standard {};
     standard.sa_handler = SIG_DFL;
     ::sigaction(signal, &standard, nullptr);
@@ -91,6 +117,12 @@ void catch_overflows() noexcept {
     ::sigemptyset(&action.sa_mask);
     ::sigaction(SIGSEGV, &action, &caught_before);
   });
+}
+
+[[gnu::noinline]] void report_overflows_of_this_thread() noexcept {
+  if (current_worker() != nullptr) return;  // it has been seen to
+  catch_overflows();
+  thread_local signal_stack own;
 }
 
 signal_stack::signal_stack() noexcept {

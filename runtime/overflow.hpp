@@ -1,14 +1,18 @@
 // Stack overflow: a fiber that runs into the guard below its stack is reported by name, spawn site and stack size, with
-// a backtrace; then the process ends by SIGSEGV, as it would have.
+// a backtrace; so is the body of a generator or coroutine, by who runs it. Then the process ends by SIGSEGV, as it would
+// have.
 #pragma once
 
 #include <cstddef>
 
 namespace coir::detail {
 
-/// Catches SIGSEGV from now on; faults that are no overflow of a fiber's stack go to whoever caught it before. Once for
-/// the process; never undone, since somebody may have chained behind it.
+/// Catches SIGSEGV from now on; faults that are no overflow of a stack of coir's go to whoever caught it before. Once
+/// for the process; never undone, since somebody may have chained behind it.
 void catch_overflows() noexcept;
+
+/// The same, and overflows of the calling thread, which may be a worker or any other, can be reported until it ends.
+void report_overflows_of_this_thread() noexcept;
 
 /// While one lives, signals of the calling thread may run on a stack of their own, without which an overflow could not
 /// be reported. A stack that the thread has already is left in place.

@@ -3,8 +3,12 @@
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 #include <unistd.h>
+
+#include <coir/coroutine.hpp>
+#include <coir/generator.hpp>
 
 #include "counted.hpp"
 
@@ -63,6 +67,73 @@ TEST_P(Overflow, InAFiberThatHasMovedBetweenThreads) {
                 descend(0);
               }),
               testing::KilledBySignal(SIGSEGV), "stack overflow in fiber [0-9]+, spawned at");
+}
+
+const coir::coroutine_options small_body{.stack_size = 64 * 1024};
+
+coir::generator<int> overflowing() {
+  return coir::generator<int>(small_body, [](auto& yield) {
+    yield(1);
+    yield(descend(0));
+  });
+}
+
+TEST_P(Overflow, InTheBodyOfAGeneratorNamesTheBodyAndTheFiberThatRunsIt) {
+  const std::string line = std::to_string(__LINE__ + 3);
+  const auto overflow = [&] {
+    run([] {
+      coir::spawn([] {
+        coir::this_fiber::set_name("consumer");
+        for (int i : overflowing()) sink = static_cast<char>(i);
+      }).get();
+    });
+  };
+  EXPECT_EXIT(
+      overflow(), testing::KilledBySignal(SIGSEGV),
+      "stack overflow in the body of a generator or coroutine, run by fiber [0-9]+ \"consumer\", spawned at "
+      ".*overflow_test.cpp:" +
+          line +
+          ": its stack of [56][0-9]{4} bytes .coroutine_options::stack_size. is used up\ncoir: the access was to "
+          "0x[0-9a-f]+, [0-9]+ bytes below it; in\n.*\\[0x[0-9a-f]+\\]");
+}
+
+// The body began on one thread, and overflows where another fiber goes on with it.
+TEST_P(Overflow, InABodyThatAnotherFiberHasBegun) {
+  const auto overflow = [&] {
+    run([] {
+      coir::coroutine<int> deep(small_body, [](auto& self) {
+        self.yield(1);
+        self.yield(descend(0));
+      });
+      coir::spawn([&] { deep.next(); }).get();
+      coir::spawn([&] {
+        coir::this_fiber::set_name("second");
+        deep.next();
+      }).get();
+    });
+  };
+  EXPECT_EXIT(overflow(), testing::KilledBySignal(SIGSEGV), "generator or coroutine, run by fiber [0-9]+ \"second\"");
+}
+
+// The consumer of a generator is a part of it no more than a fiber is of the function that it calls.
+TEST_P(Overflow, OfAFiberThatHasAGeneratorSuspendedIsTheFibers) {
+  EXPECT_EXIT(run([] {
+                auto numbers = overflowing();
+                auto first = numbers.begin();
+                descend(*first);
+              }),
+              testing::KilledBySignal(SIGSEGV), "stack overflow in fiber [0-9]+, spawned at");
+}
+
+TEST(OverflowWithoutRuntime, InTheBodyOfAGeneratorNamesTheThread) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto consume = [] {
+    for (int i : overflowing()) sink = static_cast<char>(i);
+  };
+  EXPECT_EXIT(consume(), testing::KilledBySignal(SIGSEGV),
+              "generator or coroutine, run by thread [0-9]+: its stack of");
+  EXPECT_EXIT(std::thread(consume).join(), testing::KilledBySignal(SIGSEGV),
+              "generator or coroutine, run by thread [0-9]+: its stack of");
 }
 
 TEST_P(Overflow, AnotherFaultIsNotTakenForOne) {
