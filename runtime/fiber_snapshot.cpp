@@ -84,6 +84,7 @@ bool try_snapshot(fiber& f, fiber_snapshot& out) {
   f.name.copy_to(out.name, longest_name);
   if (blocked) {
     out.is = fiber_snapshot::state::blocked;
+    out.word = word;
     out.why.what = glimpse(f.why.what);
     out.why.on = glimpse(f.why.on);
     out.since = glimpse(f.since);
@@ -115,6 +116,15 @@ bool take_snapshot(fiber& f, fiber_snapshot& out) {
   out.is = fiber_snapshot::state::running;
   out.stack.words.clear();
   return f.state.load(std::memory_order_acquire) != run_state::free;
+}
+
+std::optional<wait_glimpse> glimpse_wait(const fiber& f) noexcept {
+  const std::uint64_t word = waiter_access::acquire_word(f.wait);
+  if ((word & waiter::state_mask) != waiter::waiting) return std::nullopt;
+  const wait_glimpse seen{word, glimpse(f.since), glimpse(f.timer) != nullptr};
+  std::atomic_thread_fence(std::memory_order_acquire);  // all of the above, then the word again
+  if (f.wait.word() != word) return std::nullopt;
+  return seen;
 }
 
 }  // namespace coir::detail

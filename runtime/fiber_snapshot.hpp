@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct fiber_snapshot {
   enum class state : std::uint8_t { running, queued, blocked };
 
   state is = state::running;
-  bool certain = false;  // the stack, if there is one
+  bool certain = false;    // the stack, if there is one
+  std::uint64_t word = 0;  // blocked: the claim word of the wait
   std::uint64_t id = 0;
   std::string name;
   const char* spawn_file = "?";
@@ -43,5 +45,15 @@ struct fiber_snapshot {
 
 /// False: there is no fiber on this control block. The caller keeps the runtime alive.
 bool take_snapshot(fiber& f, fiber_snapshot& out);
+
+/// A wait, without all that has to be copied.
+struct wait_glimpse {
+  std::uint64_t word;
+  std::int64_t since;
+  bool ends_by_itself;  // it has a deadline
+};
+
+/// Nothing if the fiber is not blocked.
+std::optional<wait_glimpse> glimpse_wait(const fiber& f) noexcept;
 
 }  // namespace coir::detail

@@ -118,6 +118,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
     sleepers_.push_back(&first);
     start_thread(first);
     monitor_thread_ = runtime_threads::start([this] { monitor(); });
+    if (debug_.blocked != 0) blocked_watch_ = std::make_unique<blocked_watch>(*this, debug_.blocked);
   } catch (...) {
     stop_threads();
     runtime_registry::remove(*this);
@@ -130,6 +131,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
 // fiber; the monitor), then the workers.
 void scheduler::stop_threads() noexcept {
   for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();
+  blocked_watch_.reset();
   if (monitor_thread_.joinable()) {
     runtime_threads::forget(1);
     monitor_word_.store(2, std::memory_order_seq_cst);

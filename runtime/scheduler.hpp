@@ -25,6 +25,7 @@
 #include <coir/runtime.hpp>
 
 #include "async_list.hpp"
+#include "blocked_watch.hpp"
 #include "clock.hpp"
 #include "debug_options.hpp"
 #include "fiber.hpp"
@@ -286,6 +287,7 @@ class scheduler {
   // --- monitor (monitor.cpp)
   std::atomic<std::uint32_t> monitor_word_{0};
   std::thread monitor_thread_;
+  std::unique_ptr<blocked_watch> blocked_watch_;  // of COIR_DEBUG=blocked
   std::uint64_t schedtrace_retaken_ = 0;  // at the last line; of the monitor
 };
 

@@ -1,0 +1,42 @@
+// COIR_DEBUG=blocked=MS: reports each fiber that has been blocked for so long, once for each time that it blocks, by a
+// thread of its own, since unwinding stacks and writing would keep the monitor from its work.
+//
+// Who sleeps, or waits with a deadline, goes on by itself when the program has said, and is not reported. Coroutines
+// and callbacks are not watched: when they fell asleep is not noted.
+//
+// When a fiber has blocked is known by scheduler::coarse_time(), which may be old, but never older than the last look,
+// since each look sets it. So a fiber whose time is before that of a look has been blocked since that look at least.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <thread>
+#include <unordered_map>
+
+namespace coir::detail {
+
+struct fiber;
+class scheduler;
+
+class blocked_watch {
+ public:
+  /// `limit` in ns. Throws std::system_error, std::bad_alloc.
+  blocked_watch(scheduler& s, std::int64_t limit);
+  ~blocked_watch();
+  blocked_watch(const blocked_watch&) = delete;
+  blocked_watch& operator=(const blocked_watch&) = delete;
+
+ private:
+  void watch() noexcept;
+  void look(std::int64_t now);
+
+  scheduler& scheduler_;
+  const std::int64_t limit_;
+  std::deque<std::int64_t> looks_;                           // when; the first is the last that was `limit_` ago
+  std::unordered_map<const fiber*, std::uint64_t> overdue_;  // those known to be, and the claim words of their waits
+  std::atomic<std::uint32_t> ending_{0};
+  std::thread thread_;
+};
+
+}  // namespace coir::detail
