@@ -12,7 +12,7 @@ sources = $(shell git ls-files '*.cpp' '*.hpp')
 help:
 	@echo 'make test          install what is missing, then build and test: $(TESTED_PRESETS)'
 	@echo 'make bench         run the benchmarks and print their tables'
-	@echo 'make compare       run the same work in coir, Go and Boost.Fiber; print the ratios'
+	@echo 'make compare       run the same work in coir, Go, Boost.Fiber and std, for 12 minutes at most; print the ratios'
 	@echo 'make build         build the release preset'
 	@echo 'make test-NAME     build and test one preset (release, debug, asan, tsan, clang)'
 	@echo 'make build-NAME    build one preset'

@@ -13,6 +13,8 @@
 #include <coir/generator.hpp>
 #include <coir/runtime.hpp>
 
+#include "workloads/generator.hpp"
+
 #if __has_include(<boost/coroutine2/all.hpp>)
 #include <boost/coroutine2/all.hpp>
 #define WITH_BOOST_COROUTINE2
@@ -63,7 +65,7 @@ class stackless {
 
 class hand_written {
  public:
-  value next() { return last_ = last_ * 5 + 1; }
+  value next() { return last_ = bench::successor(last_); }
 
  private:
   value last_ = 0;
@@ -90,14 +92,8 @@ void values_stackless(benchmark::State& state) {
 }
 BENCHMARK(values_stackless);
 
-coir::generator<value> endless() {
-  return coir::generator<value>([](auto& yield) {
-    for (hand_written source;;) yield(source.next());
-  });
-}
-
 void values_generator(benchmark::State& state) {
-  coir::generator<value> g = endless();
+  coir::generator<value> g = bench::endless_values();
   auto each = g.begin();
   for (auto _ : state) {
     benchmark::DoNotOptimize(*each);
@@ -113,9 +109,7 @@ void values_generator_in_a_fiber(benchmark::State& state) {
 BENCHMARK(values_generator_in_a_fiber);
 
 void values_coroutine_send(benchmark::State& state) {
-  coir::coroutine<value, value> c([](auto& self) {
-    for (value v = 0;;) v = self.yield(v * 5 + 1);
-  });
+  coir::coroutine<value, value> c = bench::successors();
   value v = *c.next();
   for (auto _ : state) benchmark::DoNotOptimize(v = *c.send(v));
   count_values(state);
@@ -238,7 +232,7 @@ BENCHMARK(life_of_one_that_ends);
 
 void life_of_one_that_is_unwound(benchmark::State& state) {
   for (auto _ : state) {
-    coir::generator<value> g = endless();
+    coir::generator<value> g = bench::endless_values();
     benchmark::DoNotOptimize(g.next());
   }
 }

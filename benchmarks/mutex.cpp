@@ -2,17 +2,18 @@
 #include <benchmark/benchmark.h>
 
 #include "support.hpp"
+#include "workloads/fibers.hpp"
 #include "workloads/mutex.hpp"
 
 namespace {
 
 void mutex_uncontended(benchmark::State& state) {
-  bench::measure(state, bench::lockings, [] { return bench::lock_in_turn(1); });
+  bench::measure(state, bench::lockings, [] { return bench::lock_in_turn<bench::coir_fibers>(1); });
 }
 BENCHMARK(mutex_uncontended)->Apply(bench::at_processors);
 
 void mutex_8_fibers(benchmark::State& state) {
-  bench::measure(state, bench::lockings, [] { return bench::lock_in_turn(8); });
+  bench::measure(state, bench::lockings, [] { return bench::lock_in_turn<bench::coir_fibers>(8); });
 }
 BENCHMARK(mutex_8_fibers)->Apply(bench::at_processors);
 

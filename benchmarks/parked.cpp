@@ -5,7 +5,6 @@
 
 #include "support.hpp"
 #include "workloads/parked.hpp"
-#include "workloads/parked_async.hpp"
 
 namespace {
 

@@ -9,6 +9,9 @@
 #include <coir/runtime.hpp>
 #include <coir/time.hpp>
 
+#include "support.hpp"
+#include "workloads/timer.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -47,12 +50,17 @@ void after_func_of_no_delay(benchmark::State& state) {
 BENCHMARK(after_func_of_no_delay);
 
 void after_func_set_and_stop(benchmark::State& state) {
-  in_fiber(state, 0, [] {
-    coir::timer t = coir::after_func(1h, [] {});
-    benchmark::DoNotOptimize(t.stop());
-  });
+  bench::measure(state, bench::timers_in_turn, bench::set_and_stop);
 }
-BENCHMARK(after_func_set_and_stop);
+BENCHMARK(after_func_set_and_stop)->Apply(bench::at_processors);
+
+void after_func_reset(benchmark::State& state) { bench::measure(state, bench::timer_resets, bench::reset_timer); }
+BENCHMARK(after_func_reset)->Apply(bench::at_processors);
+
+void after_func_set_100000_then_stop_them(benchmark::State& state) {
+  bench::measure(state, bench::timers_at_once * bench::timer_batches, bench::set_and_stop_all);
+}
+BENCHMARK(after_func_set_100000_then_stop_them)->Apply(bench::at_processors);
 
 void timer_of_a_plain_thread(benchmark::State& state) {
   for (auto _ : state) {

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 
 from . import report
 
-COLOURS = {"Go": "#1f9bb8", "Boost.Fiber": "#e08e2b"}
+COLOURS = {"Go": "#1f9bb8", "Boost.Fiber": "#e08e2b", "std": "#8fa63a"}
 OTHER_COLOUR = "#8a6bb8"
 INK, FAINT, RULE = "#22303c", "#6b7a87", "#dfe5ea"
 BAR, GAP, PANEL, MARGIN, TOP = 9, 2, 400, 26, 92
@@ -18,13 +18,17 @@ def svg(entries, programs, machine):
     peers = [p for p in programs if p != "coir"]
     counts = sorted({e["processors"] for e in entries})
     names = list(dict.fromkeys(e["name"] for e in entries))
-    pitch = len(peers) * (BAR + GAP) + 9
+    shown = {n: [p for p in peers if any(_has(e, p) for e in entries if e["name"] == n)] for n in names}
+    tops, bottom = {}, TOP
+    for n in names:
+        tops[n] = bottom
+        bottom += max(len(shown[n]), 1) * (BAR + GAP) + 9
     ratios = [r for e in entries for p in peers if (r := report.ratio(e, p))]
     low = min([0.5, *ratios])
     high = max([10.0, *ratios]) * 1.6  # room for the figure behind the longest bar
     panel_width = LABELS + PANEL
     width = MARGIN * 2 + panel_width * len(counts) + MARGIN * (len(counts) - 1)
-    height = TOP + len(names) * pitch + 62
+    height = bottom + 62
 
     out = [f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}'>",
            f"<rect width='{width}' height='{height}' fill='#ffffff'/>",
@@ -35,16 +39,20 @@ def svg(entries, programs, machine):
         left = MARGIN + n * (panel_width + MARGIN)
         scale = _Scale(left + LABELS, PANEL, low, high)
         out.append(_text(left, 62, f"{processors} processor{'s' if processors > 1 else ''}", 13, INK, weight="bold"))
-        out += _grid(scale, TOP - 6, TOP + len(names) * pitch)
-        for i, name in enumerate(names):
+        out += _grid(scale, TOP - 6, bottom)
+        for name in names:
             found = [e for e in entries if e["name"] == name and e["processors"] == processors]
             if found:
-                out += _row(found[0], peers, scale, left, TOP + i * pitch)
-    shown = ("CPU", "kernel", "compiler", "Go", "date")
-    facts = ", ".join(machine[k] for k in shown if machine.get(k, "unknown") != "unknown")
+                out += _row(found[0], shown[name], scale, left, tops[name])
+    shown_facts = ("CPU", "kernel", "compiler", "Go", "date")
+    facts = ", ".join(machine[k] for k in shown_facts if machine.get(k, "unknown") != "unknown")
     out.append(_text(MARGIN, height - 16, f"{machine.get('cores', '?')} cores of {facts}", 10, FAINT))
     out.append("</svg>")
     return "\n".join(out) + "\n"
+
+
+def _has(e, program):
+    return program in e["medians"] or program in e["failures"]
 
 
 class _Scale:
@@ -66,7 +74,7 @@ class _Scale:
 
 
 def _row(e, peers, scale, left, y):
-    middle = y + len(peers) * (BAR + GAP) / 2 + 4
+    middle = y + max(len(peers), 1) * (BAR + GAP) / 2 + 4
     ours = e["medians"].get("coir")
     unit = "" if e["unit"] == "switches" else f" {e['unit']}"
     own = "failed" if "coir" in e["failures"] else report.figure(ours) + unit

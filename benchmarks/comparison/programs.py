@@ -45,6 +45,7 @@ def find(build, only=None):
         Program("coir", os.path.join(build, "bench_rows")),
         Program("Go", os.path.join(build, "peers", "go_rows")),
         Program("Boost.Fiber", os.path.join(build, "peers", "boost_fiber_rows")),
+        Program("std", os.path.join(build, "peers", "std_rows")),
     ]
     found = [p for p in candidates if os.access(p.path, os.X_OK)]
     if not found or found[0].name != "coir":

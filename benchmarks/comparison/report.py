@@ -1,7 +1,7 @@
 """Medians and ratios, and the tables made of them. A comparison is a list of entries, one for each value and number of
 processors:
 
-    {"name", "title", "unit", "processors", "goal", "go_ratio",
+    {"name", "title", "unit", "processors", "goal", "go_ratio" (None: there is none),
      "samples": {program: [value...]}, "medians": {program: value}, "notes": {program: text},
      "failures": {program: text}}
 """
@@ -16,8 +16,8 @@ def entry(name, goal, processors, samples, notes, failures):
         "title": goal["title"],
         "unit": goal["unit"],
         "processors": processors,
-        "goal": goal["goal"].get(str(processors)),
-        "go_ratio": goal["go_ratio"].get(str(processors)),
+        "goal": goal.get("goal", {}).get(str(processors)),
+        "go_ratio": goal.get("go_ratio", {}).get(str(processors)),
         "samples": samples,
         "medians": {program: statistics.median(values) for program, values in samples.items() if values},
         "notes": notes,
@@ -32,12 +32,12 @@ def ratio(e, program):
 
 
 def verdict(e):
-    """'met' if the ratio to Go is (or, where that was not measured, the figure itself); 'behind' otherwise."""
+    """'met' if the ratio to Go is (or, where there is none, the figure itself); 'behind' otherwise; '' without a goal."""
     ours = e["medians"].get("coir")
     if ours is None or e["goal"] is None:
         return ""
     to_go = ratio(e, "Go")
-    if to_go is None:
+    if to_go is None or e["go_ratio"] is None:
         return "met" if ours <= e["goal"] else "behind"
     return "met" if to_go >= e["go_ratio"] else "behind, figure met" if ours <= e["goal"] else "behind"
 
@@ -89,7 +89,7 @@ def as_markdown(rows, entries, machine, rounds, chart):
     aligned = ["---" if i in (0, 2, len(rows[0]) - 1) else "--:" for i in range(len(rows[0]))]
     out = ["# coir and its peers", ""]
     out += [f"- {key}: {value}" for key, value in machine.items()]
-    out += [f"- medians of {rounds} rounds, the programs in turn in each; ± is half of coir's range", ""]
+    out += [f"- medians of {rounds} rounds (fewer of the rows that take long), the programs in turn in each; ± is half of coir's range", ""]
     out += [f"![Times as a multiple of coir's]({chart})", ""]
     out += ["| " + " | ".join(r) + " |" for r in (rows[0], aligned, *rows[1:])]
     remarks = _remarks(entries)

@@ -8,11 +8,10 @@
 #include <coir/sleep.hpp>
 #include <coir/wait_group.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr int idle_fibers = 100;
 
 inline usage idle(std::chrono::milliseconds duration = std::chrono::seconds(5)) {
   coir::wait_group done;

@@ -24,6 +24,18 @@ class stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// Of a million fibers that are blocked in a receive, until the channel is closed.
+struct parked_result {
+  seconds create;
+  double resident_bytes;  ///< a fiber
+  seconds wake;
+};
+
+struct sleepers_result {
+  seconds wall;
+  seconds cpu;
+};
+
 /// What all threads of the process have used so far.
 struct usage {
   seconds cpu{};              ///< user and system

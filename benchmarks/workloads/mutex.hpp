@@ -3,32 +3,22 @@
 
 #include <mutex>
 
-#include <coir/mutex.hpp>
-#include <coir/runtime.hpp>
-#include <coir/wait_group.hpp>
-
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
 
-inline constexpr int lockings = 8'000'000;
-
-inline seconds lock_in_turn(int fibers) {
+template <class Fibers>
+seconds lock_in_turn(int fibers) {
   const stopwatch time;
-  coir::mutex lock;
-  coir::wait_group done;
+  typename Fibers::mutex lock;
   int counter = 0;
-  done.add(fibers);
-  for (int i = 0; i < fibers; ++i) {
-    coir::go([&lock, &done, &counter, each = lockings / fibers] {
-      for (int n = 0; n < each; ++n) {
-        const std::lock_guard guard(lock);
-        ++counter;
-      }
-      done.done();
-    });
-  }
-  done.wait();
+  Fibers::side_by_side(fibers, [&lock, &counter, each = lockings / fibers] {
+    for (int n = 0; n < each; ++n) {
+      const std::lock_guard guard(lock);
+      ++counter;
+    }
+  });
   const seconds took = time.elapsed();
   check(counter == lockings, "mutex");
   return took;

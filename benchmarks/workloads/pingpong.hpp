@@ -4,11 +4,10 @@
 #include <coir/chan.hpp>
 #include <coir/runtime.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr int round_trips = 2'000'000;
 
 inline seconds ping_pong() {
   auto ping = coir::make_chan<int>();

@@ -7,12 +7,10 @@
 #include <coir/chan.hpp>
 #include <coir/runtime.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr std::size_t ring_fibers = 1'000;
-inline constexpr int hops = 2'000'000;
 
 inline seconds ring() {
   std::vector<coir::chan<int>> channels;

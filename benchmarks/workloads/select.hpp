@@ -10,11 +10,10 @@
 #include <coir/runtime.hpp>
 #include <coir/select.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr int selected_values = 2'000'000;
 
 template <std::size_t N>
 seconds select_of(std::size_t capacity) {

@@ -6,12 +6,10 @@
 #include <coir/select.hpp>
 #include <coir/wait_group.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr int sieve_primes = 2'000;
-inline constexpr int last_prime = 17'389;
 
 inline seconds sieve() {
   const stopwatch time;

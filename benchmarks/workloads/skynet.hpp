@@ -7,12 +7,10 @@
 #include <coir/chan.hpp>
 #include <coir/runtime.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr std::int64_t skynet_leaves = 1'000'000;
-inline constexpr std::int64_t skynet_fan_out = 10;
 
 inline void skynet_node(const coir::chan<std::int64_t>& up, std::int64_t first, std::int64_t leaves) {
   if (leaves == 1) return up.send(first);

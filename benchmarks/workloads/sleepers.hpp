@@ -1,26 +1,14 @@
 // A hundred thousand fibers that sleep for 0 to 200 ms, evenly spread and in scattered order.
 #pragma once
 
-#include <chrono>
-
 #include <coir/runtime.hpp>
 #include <coir/sleep.hpp>
 #include <coir/wait_group.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr int sleeping_fibers = 100'000;
-
-struct sleepers_result {
-  seconds wall;
-  seconds cpu;
-};
-
-inline std::chrono::microseconds sleep_time(int fiber) {
-  return std::chrono::microseconds(std::int64_t{fiber} * 7919 % sleeping_fibers * 2);
-}
 
 inline sleepers_result sleepers() {
   const usage before = usage::now();

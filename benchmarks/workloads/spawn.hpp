@@ -4,11 +4,10 @@
 #include <coir/runtime.hpp>
 #include <coir/wait_group.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr int spawned_fibers = 1'000'000;
 
 inline seconds spawn_join() {
   const stopwatch time;

@@ -9,12 +9,10 @@
 #include <coir/runtime.hpp>
 #include <coir/wait_group.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr int buffered_values = 10'000'000;
-inline constexpr int unbuffered_values = 4'000'000;
 
 inline seconds stream(int pairs, std::size_t capacity, int values) {
   const stopwatch time;

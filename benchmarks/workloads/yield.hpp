@@ -4,11 +4,10 @@
 #include <coir/runtime.hpp>
 #include <coir/wait_group.hpp>
 
+#include "counts.hpp"
 #include "measure.hpp"
 
 namespace bench {
-
-inline constexpr int yields = 10'000'000;
 
 inline seconds yield_in_turn(int fibers) {
   const stopwatch time;

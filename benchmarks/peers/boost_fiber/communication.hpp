@@ -1,4 +1,4 @@
-// The rows in which fibers talk: yield, pingpong, streams, mutex, sieve, ring. Boost.Fiber has no select, so the
+// The rows in which fibers talk: yield, pingpong, streams, sieve, ring. Boost.Fiber has no select, so the
 // sieve's generator is stopped by closing its channel. Its buffered channel wants a power of two and holds one value
 // fewer.
 #pragma once
@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "../../workloads/measure.hpp"
@@ -89,26 +88,6 @@ inline seconds stream_buffered(int pairs, int values) {
 inline seconds stream_unbuffered(int pairs, int values) {
   ints ch;
   return stream(ch, pairs, values);
-}
-
-inline seconds lock_in_turn(int count, int lockings) {
-  const stopwatch time;
-  fibers::mutex lock;
-  wait_group done(count);
-  int counter = 0;
-  for (int i = 0; i < count; ++i) {
-    go([&lock, &done, &counter, each = lockings / count] {
-      for (int n = 0; n < each; ++n) {
-        const std::lock_guard guard(lock);
-        ++counter;
-      }
-      done.done();
-    });
-  }
-  done.wait();
-  const seconds took = time.elapsed();
-  check(counter == lockings, "mutex");
-  return took;
 }
 
 inline seconds sieve(int primes, int last_prime) {

@@ -6,13 +6,16 @@
 #include <cstdint>
 #include <memory>
 
+#include "../../workloads/counts.hpp"
 #include "../../workloads/measure.hpp"
 #include "crew.hpp"
 
 namespace peer {
 
 using bench::check;
+using bench::parked_result;
 using bench::seconds;
+using bench::sleepers_result;
 using bench::stopwatch;
 using bench::usage;
 
@@ -23,12 +26,6 @@ inline seconds spawn_join(int count) {
   done.wait();
   return time.elapsed();
 }
-
-struct parked_result {
-  seconds create;
-  double resident_bytes;  // a fiber
-  seconds wake;
-};
 
 inline parked_result parked(int count) {
   parked_result result{};
@@ -97,18 +94,13 @@ inline seconds fib_timed(int n, int expected) {
   return took;
 }
 
-struct sleepers_result {
-  seconds wall;
-  seconds cpu;
-};
-
 inline sleepers_result sleepers() {
-  constexpr int count = 100'000;
+  constexpr int count = bench::sleeping_fibers;
   const usage before = usage::now();
   const stopwatch time;
   wait_group done(count);
   for (int i = 0; i < count; ++i) {
-    go([&done, d = std::chrono::microseconds(std::int64_t{i} * 7919 % count * 2)] {
+    go([&done, d = bench::sleep_time(i)] {
       boost::this_fiber::sleep_for(d);
       done.done();
     });
@@ -119,7 +111,7 @@ inline sleepers_result sleepers() {
 }
 
 inline usage idle() {
-  constexpr int count = 100;
+  constexpr int count = bench::idle_fibers;
   wait_group done(count);
   fibers::unbuffered_channel<char> never;
   for (int i = 0; i < count; ++i) {

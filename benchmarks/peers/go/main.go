@@ -19,6 +19,14 @@ type value struct {
 	unit   string
 }
 
+// notes say where Go does the work with something else than coir.
+var notes = map[string]string{
+	"semaphore1": "a buffered channel",
+	"semaphore8": "a buffered channel",
+	"generator":  "a goroutine and a channel",
+	"coroutine":  "a goroutine and two channels",
+}
+
 // row is one program run: it may yield several values. A row with warmUp set is run once unmeasured first, so that
 // goroutines, stacks and heap are there; one without it is measured cold, from the start of the process.
 type row struct {
@@ -42,6 +50,15 @@ var rows = []row{
 	{"select8_128", true, perOperation("select8_128", selectedValues, func() time.Duration { return selectOfEight(128) })},
 	{"mutex1", true, perOperation("mutex1", lockings, func() time.Duration { return lockInTurn(1) })},
 	{"mutex8", true, perOperation("mutex8", lockings, func() time.Duration { return lockInTurn(8) })},
+	{"semaphore1", true, perOperation("semaphore1", lockings, acquireUncontended)},
+	{"semaphore8", true, perOperation("semaphore8", contendedLockings, acquireContended)},
+	{"shared_mutex1", true, perOperation("shared_mutex1", lockings, readUncontended)},
+	{"shared_mutex8", true, perOperation("shared_mutex8", contendedLockings, readAndWrite)},
+	{"timer_stop", true, perOperation("timer_stop", timersInTurn, setAndStop)},
+	{"timer_reset", true, perOperation("timer_reset", timerResets, resetTimer)},
+	{"timer100k", true, perOperation("timer100k", timersAtOnce*timerBatches, setAndStopAll)},
+	{"generator", true, perOperation("generator", generatedValues, generate)},
+	{"coroutine", true, perOperation("coroutine", generatedValues, sendAndReceive)},
 	{"skynet", true, inMilliseconds("skynet", skynet)},
 	{"sieve", true, inMilliseconds("sieve", sieve)},
 	{"ring", true, perOperation("ring", hops, ring)},
@@ -90,7 +107,11 @@ func main() {
 			r.run()
 		}
 		for _, v := range r.run() {
-			fmt.Printf("%s %d %.6g %s\n", v.name, processors, v.number, v.unit)
+			fmt.Printf("%s %d %.6g %s", v.name, processors, v.number, v.unit)
+			if note, ok := notes[r.name]; ok {
+				fmt.Print(" # ", note)
+			}
+			fmt.Println()
 		}
 		return
 	}

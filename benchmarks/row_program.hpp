@@ -1,0 +1,106 @@
+// What the programs of rows have in common, coir's (rows.cpp) and those of the peers in C++, for compare.py to run in
+// turn:
+//
+//   PROGRAM ROW PROCESSORS     runs one row once; a line a value: "row processors value unit [# note]"
+//   PROGRAM --list             the rows
+//
+// A row with warm_up set is run once unmeasured first, so that stacks and heap are there; one without it is measured
+// cold, from the start of the process.
+#pragma once
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "workloads/measure.hpp"
+
+namespace bench {
+
+struct value {
+  std::string name;
+  double number;
+  const char* unit;
+};
+
+struct row {
+  const char* name;
+  bool warm_up;
+  std::function<std::vector<value>()> run;
+};
+
+inline row per_operation(const char* name, double operations, std::function<seconds()> workload) {
+  return {name, true, [=] { return std::vector{value{name, workload().count() / operations * 1e9, "ns"}}; }};
+}
+
+inline row in_milliseconds(const char* name, std::function<seconds()> workload) {
+  return {name, true, [=] { return std::vector{value{name, workload().count() * 1e3, "ms"}}; }};
+}
+
+/// Three values: name_create, name_rss, name_wake.
+inline row parked_row(const char* name, std::function<parked_result()> workload) {
+  return {name, false, [prefix = std::string(name), workload] {
+            const parked_result r = workload();
+            return std::vector<value>{{prefix + "_create", r.create.count(), "s"},
+                                      {prefix + "_rss", r.resident_bytes, "bytes"},
+                                      {prefix + "_wake", r.wake.count(), "s"}};
+          }};
+}
+
+inline row sleepers_row(std::function<sleepers_result()> workload) {
+  return {"sleepers", true, [=] {
+            const sleepers_result r = workload();
+            return std::vector<value>{{"sleepers_wall", r.wall.count() * 1e3, "ms"},
+                                      {"sleepers_cpu", r.cpu.count() * 1e3, "ms"}};
+          }};
+}
+
+inline row idle_row(std::function<usage()> workload) {
+  return {"idle", false, [=] {
+            const usage u = workload();
+            return std::vector<value>{{"idle_cpu", u.cpu.count() * 1e3, "ms"},
+                                      {"idle_switches", static_cast<double>(u.switches), "switches"}};
+          }};
+}
+
+inline std::vector<value> run_row(const row& r) {
+  if (r.warm_up) r.run();
+  return r.run();
+}
+
+struct outcome {
+  std::vector<value> values;
+  std::string note = {};
+};
+
+/// main() of such a program. Row is `row` or derived from it; `run(row, processors)` returns an outcome.
+template <class Row, class Run>
+int row_program(int argc, char** argv, const std::vector<Row>& rows, Run run) {
+  if (argc == 2 && std::strcmp(argv[1], "--list") == 0) {
+    for (const row& r : rows) std::puts(r.name);
+    return 0;
+  }
+  unsigned processors = 0;
+  if (argc == 3) std::from_chars(argv[2], argv[2] + std::strlen(argv[2]), processors);
+  if (processors == 0) {
+    std::fprintf(stderr, "usage: %s ROW PROCESSORS | --list\n", argv[0]);
+    return 2;
+  }
+  for (const Row& r : rows) {
+    if (std::string_view(argv[1]) != r.name) continue;
+    const outcome result = run(r, processors);
+    for (const value& v : result.values) {
+      std::printf("%s %u %.6g %s%s%s\n", v.name.c_str(), processors, v.number, v.unit, result.note.empty() ? "" : " # ",
+                  result.note.c_str());
+    }
+    return 0;
+  }
+  std::fprintf(stderr, "%s: no such row: %s\n", argv[0], argv[1]);
+  return 2;
+}
+
+}  // namespace bench

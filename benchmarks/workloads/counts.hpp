@@ -1,0 +1,58 @@
+// How much work each row is, and on what: for coir and for the peers in C++. peers/go has the same figures.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace bench {
+
+inline constexpr int spawned_fibers = 1'000'000;
+inline constexpr int parked_fibers = 1'000'000;
+inline constexpr int yields = 10'000'000;
+inline constexpr int round_trips = 2'000'000;
+inline constexpr int buffered_values = 10'000'000;
+inline constexpr int unbuffered_values = 4'000'000;
+inline constexpr int selected_values = 2'000'000;
+
+inline constexpr int lockings = 8'000'000;            // of a mutex, a semaphore, a shared_mutex
+inline constexpr int contended_lockings = 1'000'000;  // by eight fibers, of a semaphore or a shared_mutex
+inline constexpr int permits = 3;                     // Boost.Fiber's buffered channel holds a power of two less one
+inline constexpr int lockings_a_write = 16;           // of a shared_mutex; the others are reads
+
+inline constexpr std::int64_t skynet_leaves = 1'000'000;
+inline constexpr std::int64_t skynet_fan_out = 10;
+inline constexpr int sieve_primes = 2'000;
+inline constexpr int last_prime = 17'389;
+inline constexpr std::size_t ring_fibers = 1'000;
+inline constexpr int hops = 2'000'000;
+
+inline constexpr int timers_in_turn = 1'000'000;
+inline constexpr int timer_resets = 2'000'000;
+inline constexpr int timers_at_once = 100'000;
+inline constexpr int timer_batches = 5;  // of timers_at_once, one after the other
+inline constexpr int generated_values = 4'000'000;
+
+inline constexpr int sleeping_fibers = 100'000;
+inline constexpr int idle_fibers = 100;
+
+/// 0 to 200 ms, evenly spread and in scattered order.
+inline std::chrono::microseconds sleep_time(int fiber) {
+  return std::chrono::microseconds(std::int64_t{fiber} * 7919 % sleeping_fibers * 2);
+}
+
+/// From an hour on, as scattered.
+inline std::chrono::milliseconds timer_time(int timer) {
+  return std::chrono::hours(1) + std::chrono::milliseconds(std::int64_t{timer} * 7919 % timers_at_once);
+}
+
+/// What generators yield: cheap, and no compiler foresees it.
+constexpr std::uint64_t successor(std::uint64_t v) { return v * 5 + 1; }
+
+inline std::uint64_t last_generated_value() {
+  std::uint64_t v = 0;
+  for (int i = 0; i < generated_values; ++i) v = successor(v);
+  return v;
+}
+
+}  // namespace bench
