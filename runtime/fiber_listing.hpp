@@ -73,6 +73,7 @@ class fiber_listing {
   struct spawn_site {
     std::string file;
     std::uint32_t line;
+    // NOLINTNEXTLINE(modernize-use-nullptr): the zero is in what the compiler makes of it
     friend auto operator<=>(const spawn_site&, const spawn_site&) = default;
   };
 

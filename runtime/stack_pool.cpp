@@ -152,8 +152,8 @@ std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
     fibers_.pop_back();
     tsan_destroy(f->tsan);
     f->~fiber();
-    char* end = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(s.top) + page_ - 1) / page_ * page_);
-    const auto bytes = static_cast<std::size_t>(end - s.bottom);
+    const auto used = static_cast<std::size_t>(s.top - s.bottom);
+    const std::size_t bytes = (used + page_ - 1) / page_ * page_;  // bottom is at a page's begin
     asan_unpoison(s.bottom, bytes);
     ::madvise(s.bottom, bytes, MADV_DONTNEED);
     blank_.push_back(s);

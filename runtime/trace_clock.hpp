@@ -4,8 +4,7 @@
 #pragma once
 
 #include <cstdint>
-
-#include <time.h>
+#include <ctime>
 
 #include "clock.hpp"
 

@@ -24,10 +24,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 #include <thread>
 #include <vector>
-
-#include <time.h>
 
 #include <coir/park.hpp>
 

@@ -2,9 +2,9 @@
 
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "worker.hpp"

@@ -51,7 +51,7 @@ struct cancel_node::done_channel {
 
   static constexpr element_operations operations = [] {
     element_operations o = typed_element<unit>::operations;
-    o.trailer = sizeof(cancel_node*);
+    o.trailer = sizeof(void*);  // a cancel_node*
     o.dropped = &dropped;
     return o;
   }();
@@ -152,13 +152,12 @@ void cancel_node::dispose() noexcept {
   const std::exception_ptr cause = std::move(cause_);  // freed here, not by who frees the memory
   lock_.unlock();
   // The alarm is disarmed by who ended the node, if it was ended.
-  if (live && armed_ && alarm_.disarm()) release_memory();
-  release_memory();
+  release_memory(live && armed_ && alarm_.disarm() ? 2U : 1U);
 }
 
-void cancel_node::release_memory() noexcept {
+void cancel_node::release_memory(std::size_t counts) noexcept {
   // acq_rel: the last has seen the others' use.
-  if (memory_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  if (memory_.fetch_sub(counts, std::memory_order_acq_rel) == counts) delete this;
 }
 
 // ---- ending --------------------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ namespace detail {
 
 class async_promise_base : public async_promise_mark {
  public:
+  // NOLINTNEXTLINE(misc-new-delete-overloads): it looks for one without a size
   static void* operator new(std::size_t size) { return allocate_record(size, frame_alignment); }
   static void operator delete(void* p, std::size_t size) noexcept { free_record(p, size, frame_alignment); }
 

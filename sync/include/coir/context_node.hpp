@@ -115,7 +115,7 @@ class cancel_node final : public context_node {
   void end_all(state how, const std::exception_ptr& cause, bool rung) noexcept;
   void end_this(state how, const std::exception_ptr& cause, bool rung, cancel_node*& below) noexcept;
   void dispose() noexcept override;
-  void release_memory() noexcept;
+  void release_memory(std::size_t counts = 1) noexcept;
   static void ring(void* node, std::uint64_t) noexcept;
 
   cancel_node* const above_;  // the nearest cancel_node above
