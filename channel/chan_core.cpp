@@ -42,6 +42,9 @@ chan_core* chan_core::make(std::size_t capacity, const element_operations& eleme
 void chan_core::destroy() noexcept {
   const element_operations& element = *element_;
   if (element.dropped != nullptr && !element.dropped(this)) return;
+  // Who waits must have a handle, or know that somebody has.
+  if (!receivers.empty() || !senders.empty()) [[unlikely]]
+    return destroyed_with_waiters("channel", this, lock, {&receivers, &senders});
   std::byte* buffer = reinterpret_cast<std::byte*>(this) + element.offset;
   for (std::size_t left = count(); left != 0; --left) {
     element.destroy(buffer + head_ * element.size);

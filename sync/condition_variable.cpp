@@ -9,9 +9,10 @@ condition_variable::~condition_variable() {
     waiters_.lock();
     const bool unused = departing_ == 0;
     waiters_.unlock();
-    if (unused) return;
+    if (unused) break;
     pause();
   }
+  waiters_.check_unused("condition_variable", this);
 }
 
 void condition_variable::notify_one() noexcept {

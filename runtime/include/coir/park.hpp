@@ -45,7 +45,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <string_view>
 
 #include <coir/spin_lock.hpp>
 
@@ -202,6 +204,12 @@ class wait_queue {
   std::atomic<wait_node*> head_{nullptr};  // atomic so that empty() may be asked, as a hint, without the lock
   wait_node* tail_ = nullptr;
 };
+
+/// What has these queues is being destroyed, and they are not empty: ends the process with a report of who waits. But
+/// returns if the process ends already, in exit(), and if a deadlock is being unwound; then leave the memory alone.
+/// `what`: "mutex".
+void destroyed_with_waiters(std::string_view what, const void* object, spin_lock& lock,
+                            std::initializer_list<const wait_queue*> queues) noexcept;
 
 // ---- sleeping and waking -------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ class barrier_core {
   static constexpr count max = INT64_MAX >> 2;
 
   explicit barrier_core(count expected);
+  ~barrier_core() { waiters_.check_unused("barrier", this); }
 
   struct arrival {
     phase joined;

@@ -21,6 +21,7 @@ class countdown {
   static constexpr count_type max = INT64_MAX >> 2;
 
   constexpr explicit countdown(count_type n, const char* what) noexcept : word_(n * one), what_(what) {}
+  ~countdown() { waiters_.check_unused(what_, this); }
 
   /// n > 0. Throws std::length_error beyond max.
   void add(count_type n) {

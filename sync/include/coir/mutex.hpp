@@ -42,6 +42,11 @@ class lock_awaiter;
 class mutex {
  public:
   constexpr mutex() noexcept = default;
+  /// Nobody must be waiting: else the process ends with a report.
+  ~mutex() {
+    if (!waiters_.empty() || !again_.empty()) [[unlikely]]
+      detail::destroyed_with_waiters("mutex", this, queue_lock_, {&again_, &waiters_});
+  }
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
 

@@ -23,6 +23,7 @@ void call_once(once& flag, F&& f, Args&&... args);
 class once {
  public:
   constexpr once() noexcept = default;
+  ~once() { waiters_.check_unused("once", this); }
   once(const once&) = delete;
   once& operator=(const once&) = delete;
 

@@ -18,6 +18,7 @@ class permits {
   using count = std::int64_t;
 
   constexpr permits(count total, const char* what) noexcept : total_(total), free_(total), what_(what) {}
+  ~permits() { waiters_.check_unused(what_, this); }
 
   count total() const noexcept { return total_; }
 

@@ -56,6 +56,12 @@ class wait_list {
   wait_list(const wait_list&) = delete;
   wait_list& operator=(const wait_list&) = delete;
 
+  /// For the destructor of what it belongs to, which is `what`: nobody must be queued.
+  void check_unused(const char* what, const void* owner) noexcept {
+    if (!queue_.empty()) [[unlikely]]
+      destroyed_with_waiters(what, owner, lock_, {&queue_});
+  }
+
   void lock() noexcept { lock_.lock(); }
   void unlock() noexcept { lock_.unlock(); }
 
