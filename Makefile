@@ -6,11 +6,12 @@ TESTED_PRESETS ?= release asan tsan clang
 
 sources = $(shell git ls-files '*.cpp' '*.hpp')
 
-.PHONY: help packages build test bench compare format check-format tidy clean
+.PHONY: help packages build test stress bench compare format check-format tidy clean
 .NOTPARALLEL:  # each build uses every core by itself
 
 help:
 	@echo 'make test          install what is missing, then build and test: $(TESTED_PRESETS)'
+	@echo 'make stress        run random programs of every primitive for some 12 minutes;  make stress-NAME: another preset'
 	@echo 'make bench         run the benchmarks and print their tables'
 	@echo 'make compare       run the same work in coir, Go, Boost.Fiber and std, for 12 minutes at most; print the ratios'
 	@echo 'make build         build the release preset'
@@ -42,6 +43,10 @@ build-clang: packages
 test-%: build-%
 	@echo '==== $*: test'
 	ctest --preset $* -j $(JOBS)
+
+stress: stress-release
+stress-%: build-%
+	cmake --build --preset $* --target stress
 
 bench: build-release
 	benchmarks/run.sh build/release/benchmarks

@@ -66,9 +66,9 @@ std::string as_user_sees(std::string function) {
 // Unseen by AddressSanitizer: a copy that is not of one moment may lead anywhere in a file's data.
 using file_word [[gnu::may_alias]] = std::uint64_t;
 #if defined(COIR_ASAN)
-[[gnu::no_sanitize("address", "undefined")]]
+__attribute__((no_sanitize("address", "undefined")))  // Clang knows it by this spelling alone
 #endif
-[[gnu::noinline]] std::uint64_t
+__attribute__((noinline)) std::uint64_t
 word_at(std::uintptr_t address) noexcept {
   file_word word;
   std::memcpy(&word, reinterpret_cast<const void*>(address), sizeof word);

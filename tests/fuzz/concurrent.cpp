@@ -33,22 +33,35 @@ struct actor {
   actor(std::uint64_t seed, std::size_t index) : choices(seed), last_number((index + 1) << 32) {}
 
   void act(const world& w, unsigned operations) {
-    for (unsigned i = 0; i < operations && wrong.empty(); ++i) {
-      operation op = make(w);
-      const outcome o = execute(op, w);
-      record(op, o);
-      for (const auto& ch : w.channels)
-        if (ch.len() > ch.cap()) wrong = "len() " + std::to_string(ch.len()) + " exceeds the capacity";
-      progress.fetch_add(1, std::memory_order_relaxed);
-      if (o.how == outcome::end::cancelled) break;
+    for (unsigned i = 0; i < operations; ++i) {
+      const operation op = make(w);
+      if (!note(op, execute(op, w), w)) break;
     }
     ended.store(true, std::memory_order_release);
+  }
+
+  coir::async<void> act_as_coroutine(const world& w, unsigned operations) {
+    for (unsigned i = 0; i < operations; ++i) {
+      const operation op = make(w);
+      const outcome o = co_await execute_async(op, w);
+      if (!note(op, o, w)) break;
+    }
+    ended.store(true, std::memory_order_release);
+  }
+
+  /// Whether to go on.
+  bool note(const operation& op, const outcome& o, const world& w) {
+    record(op, o);
+    for (const auto& ch : w.channels)
+      if (ch.len() > ch.cap()) wrong = "len() " + std::to_string(ch.len()) + " exceeds the capacity";
+    progress.fetch_add(1, std::memory_order_relaxed);
+    return wrong.empty() && !o.was_cancelled();
   }
 
   operation make(const world& w) {
     const auto channels = static_cast<unsigned>(w.channels.size());
     for (;;) {
-      operation op = random_operation(choices, channels, last_number);
+      operation op = random_operation(choices, {channels, false}, last_number);
       // A close ends the fun for all: keep only few. A wait for nothing at all would never end.
       if (op.what == operation::action::close && !choices.chance(10)) continue;
       if (op.what == operation::action::transfers && op.cases.empty()) continue;
@@ -92,6 +105,8 @@ class crowd {
       auto body = [this, &a = *actors_[i]] { a.act(world_, limits_.operations); };
       if (i < threads_)
         threads.emplace_back(body);
+      else if (choices_.chance(30))
+        fibers_.push_back(coir::spawn(actors_[i]->act_as_coroutine(world_, limits_.operations)));
       else
         fibers_.push_back(coir::spawn(body));
     }
@@ -190,7 +205,7 @@ class crowd {
     for (std::size_t i = 0; i < actors_.size(); ++i)
       if (!actors_[i]->ended.load(std::memory_order_relaxed))
         std::fprintf(stderr, "hang: actor %zu (a %s) is blocked though every channel is closed\n", i,
-                     i < threads_ ? "thread" : "fiber");
+                     i < threads_ ? "thread" : "fiber or coroutine");
     std::abort();
   }
 

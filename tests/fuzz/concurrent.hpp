@@ -1,7 +1,8 @@
-// Concurrent random programs: fibers and plain threads at full speed, no order of steps, so no outcome can be foretold.
-// Checked is what must hold in any order: every value sent is received exactly once or still in its buffer, and no
-// other; values of one sender over one channel reach any one receiver in order; no channel ever holds more than its
-// capacity; after a close nothing stays blocked; a cancelled operation has neither sent nor received; nothing leaks.
+// Concurrent random programs: fibers, coroutines and plain threads at full speed, no order of steps, so no outcome can
+// be foretold. Checked is what must hold in any order: every value sent is received exactly once or still in its
+// buffer, and no other; values of one sender over one channel reach any one receiver in order; no channel ever holds
+// more than its capacity; after a close nothing stays blocked; a cancelled operation has neither sent nor received;
+// nothing leaks.
 #pragma once
 
 #include <cstdint>

@@ -91,8 +91,7 @@ outcome do_directly(const operation& op, const world& w) {
   return op.narrow ? receive_directly(op, coir::recv_chan<token>(ch)) : receive_directly(op, ch);
 }
 
-// ---- select statement and set
-// ----------------------------------------------------------------------------------------
+// ---- select statement and set --------------------------------------------------------------------------------------
 
 /// What the handlers saw of a select.
 struct witness {
@@ -177,6 +176,13 @@ std::size_t wait_on_set(const operation& op, const world& w, witness& seen) {
   if (op.otherwise) set.otherwise(seen.on(at++));
   if (op.limit != time_limit::none) set.timeout(duration_of(op.limit), seen.on(at++));
   if (op.stop >= 0) set.stop(w.stops[static_cast<std::size_t>(op.stop)].get_token(), seen.on(at++));
+  if (op.decoys) {
+    if (op.otherwise) set.otherwise(seen.on(at++));
+    set.timeout(20h, seen.on(at++));
+    set.stop(std::stop_token(), seen.on(at++));
+    set.recv(coir::chan<token>(), seen.on_value(at++));
+    set.timeout(std::chrono::hours::max(), seen.on(at++));
+  }
   return set.wait();
 }
 
@@ -200,6 +206,31 @@ outcome execute(const operation& op, const world& w) {
   } catch (const std::exception& e) {
     return broken(std::string("an exception: ") + e.what());
   }
+}
+
+// Written so that no aggregate is made inside of a co_await expression (docs/async.md).
+coir::async<outcome> execute_async(const operation& op, const world& w) {
+  const bool can_be_awaited = op.what == operation::action::transfers && op.how == spelling::direct && !op.otherwise &&
+                              op.limit == time_limit::none;
+  if (!can_be_awaited) co_return execute(op, w);
+  outcome result;
+  result.how = end::fired;
+  try {
+    const transfer& t = op.cases[0];
+    const coir::chan<token>& ch = w.channels[t.channel];
+    if (t.is_send) {
+      token value{t.number};
+      co_await coir::send_chan<token>(ch).async_send(std::move(value));
+    } else {
+      std::optional<token> value = co_await ch.async_recv();
+      if (value) result.number = value->number();
+    }
+  } catch (const coir::closed_channel&) {
+    result.how = end::closed;
+  } catch (const coir::cancelled&) {
+    result.how = end::cancelled;
+  }
+  co_return result;
 }
 
 }  // namespace coir_fuzz

@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <vector>
 
+#include <coir/async.hpp>
 #include <coir/chan.hpp>
 
 #include "operation.hpp"
@@ -20,5 +21,8 @@ struct world {
 
 /// Never throws: an exception is an outcome.
 outcome execute(const operation& op, const world& w);
+
+/// The same by a coroutine: it awaits what can be awaited, and blocks else. `op` must outlive it.
+coir::async<outcome> execute_async(const operation& op, const world& w);
 
 }  // namespace coir_fuzz

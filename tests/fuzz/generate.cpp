@@ -3,23 +3,34 @@
 
 namespace coir_fuzz {
 
-operation random_operation(entropy& choices, unsigned channels, std::uint64_t& last_number) {
+namespace {
+
+unsigned random_width(entropy& choices, const mix& of, spelling how) {
+  if (how == spelling::direct) return 1;
+  // Now and then a select without any case, which waits for nothing.
+  const unsigned dice = choices.below(16);
+  if (dice == 15) return 0;
+  if (how == spelling::statement) return 1 + choices.below(2);
+  // The core does some things otherwise for more than 16 cases, and for more than 64.
+  if (of.mostly_selects && dice > 11) return 1 + choices.below(80);
+  return 1 + choices.below(5);
+}
+
+}  // namespace
+
+operation random_operation(entropy& choices, const mix& of, std::uint64_t& last_number) {
   operation op;
   if (choices.below(32) == 31) {
     op.what = operation::action::close;
-    op.channel = choices.below(channels);
+    op.channel = choices.below(of.channels);
     return op;
   }
   op.how = static_cast<spelling>(choices.below(3));
+  if (of.mostly_selects && op.how == spelling::direct && choices.chance(50)) op.how = spelling::set;
   op.narrow = choices.chance(20);
-  // Now and then a select without any case, which waits for nothing.
-  unsigned cases = 1;
-  if (op.how != spelling::direct && choices.below(16) == 15)
-    cases = 0;
-  else if (op.how != spelling::direct)
-    cases += choices.below(op.how == spelling::statement ? 2 : 5);
+  const unsigned cases = random_width(choices, of, op.how);
   for (unsigned i = 0; i < cases; ++i) {
-    transfer t{choices.chance(50), choices.below(channels), 0};
+    transfer t{choices.chance(50), choices.below(of.channels), 0};
     if (t.is_send) t.number = ++last_number;
     op.cases.push_back(t);
   }
@@ -32,6 +43,7 @@ operation random_operation(entropy& choices, unsigned channels, std::uint64_t& l
   const bool taken = op.otherwise || op.limit != time_limit::none;
   if (op.how != spelling::direct && !(op.how == spelling::statement && taken) && choices.chance(20))
     op.stop = static_cast<int>(choices.below(stop_sources));
+  op.decoys = op.how == spelling::set && choices.chance(25);
   return op;
 }
 

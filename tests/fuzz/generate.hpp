@@ -10,7 +10,12 @@ namespace coir_fuzz {
 
 inline constexpr unsigned stop_sources = 2;
 
-/// Any operation on `channels` channels. Each send takes the next number after `last_number`.
-operation random_operation(entropy& choices, unsigned channels, std::uint64_t& last_number);
+struct mix {
+  unsigned channels = 1;
+  bool mostly_selects = false;
+};
+
+/// Any operation on that many channels. Each send takes the next number after `last_number`.
+operation random_operation(entropy& choices, const mix& of, std::uint64_t& last_number);
 
 }  // namespace coir_fuzz

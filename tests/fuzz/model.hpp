@@ -31,6 +31,7 @@ class model {
   std::string after_stop(std::size_t source, const outcomes& finished);
   std::string after_cancel(std::size_t f, const outcomes& finished);
 
+  std::size_t actors() const noexcept { return fibers_.size(); }
   bool blocked(std::size_t f) const { return fibers_[f].waits; }
   std::size_t length(std::size_t index) const { return channels_[index].buffer.size(); }
   bool stop_requested(std::size_t source) const { return stopped_[source]; }

@@ -11,6 +11,7 @@ std::string to_string(const operation& op) {
                       : "<-c" + std::to_string(t.channel);
     text += ' ';
   }
+  if (op.decoys) text += "decoys ";
   if (op.otherwise) text += "otherwise ";
   if (op.limit == time_limit::past) text += "limit=past ";
   if (op.limit == time_limit::soon) text += "limit=soon ";

@@ -38,6 +38,9 @@ struct operation {
   int stop = -1;  ///< which stop source to listen to; -1: none
   spelling how = spelling::direct;
   bool narrow = false;  ///< use send_chan and recv_chan instead of chan
+  bool decoys = false;  ///< a set: besides, ways out that can never be taken
+
+  bool ends_soon() const noexcept { return limit == time_limit::soon; }
 };
 
 struct outcome {
@@ -53,6 +56,8 @@ struct outcome {
   std::size_t index = 0;
   std::uint64_t number = 0;  ///< received; 0: none, the channel is closed
   std::string what;
+
+  bool was_cancelled() const noexcept { return how == end::cancelled; }
 };
 
 std::string to_string(const operation& op);

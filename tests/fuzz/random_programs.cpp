@@ -1,17 +1,20 @@
-// Runs random programs of channel operations, one for each seed:
-//   random_programs --mode sequential|concurrent --processors N --first SEED --count N [--sabotage]
+// Runs random programs, one for each seed:
+//   random_programs --mode sequential|concurrent|selects|semaphores --processors N --first SEED --count N [--sabotage]
 //   random_programs --mode ... --processors N --seed SEED        replays one
 // A failing seed is printed with what went wrong; the exit status is then 1. With --sabotage the check itself is broken
 // on purpose and the run must fail: it shows that the checks look.
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 
 #include "concurrent.hpp"
+#include "permit_program.hpp"
 #include "sequential.hpp"
 
 namespace {
@@ -26,8 +29,8 @@ struct arguments {
 
 [[noreturn]] void usage() {
   std::fputs(
-      "usage: random_programs [--mode sequential|concurrent] [--processors N] [--first SEED] [--count N]\n"
-      "                       [--seed SEED] [--sabotage]\n",
+      "usage: random_programs [--mode sequential|concurrent|selects|semaphores] [--processors N] [--first SEED] \n"
+      "                       [--count N] [--seed SEED] [--sabotage]\n",
       stderr);
   std::exit(2);
 }
@@ -64,20 +67,47 @@ arguments parse(int argc, char** argv) {
       usage();
     }
   }
-  if (a.mode != "sequential" && a.mode != "concurrent") usage();
   return a;
 }
 
-std::string run_one(const arguments& a, std::uint64_t seed) {
-  if (a.mode == "sequential")
-    return coir_fuzz::run_sequential(coir_fuzz::entropy{seed}, {.processors = a.processors, .break_model = a.sabotage});
-  return coir_fuzz::run_concurrent(seed, {.processors = a.processors, .lose_one = a.sabotage});
+using run = std::string (*)(const arguments& a, std::uint64_t seed);
+
+struct named_run {
+  std::string_view name;
+  run go;
+};
+
+coir_fuzz::program_limits limits(const arguments& a) { return {.processors = a.processors, .break_model = a.sabotage}; }
+
+constexpr named_run runs[] = {
+    {"sequential", [](const arguments& a,
+                      std::uint64_t seed) { return coir_fuzz::run_sequential(coir_fuzz::entropy{seed}, limits(a)); }},
+    {"concurrent",
+     [](const arguments& a, std::uint64_t seed) {
+       return coir_fuzz::run_concurrent(seed, {.processors = a.processors, .lose_one = a.sabotage});
+     }},
+    {"selects",
+     [](const arguments& a, std::uint64_t seed) {
+       coir_fuzz::program_limits selects = limits(a);
+       selects.mostly_selects = true;
+       return coir_fuzz::run_sequential(coir_fuzz::entropy{seed}, selects);
+     }},
+    {"semaphores", [](const arguments& a,
+                      std::uint64_t seed) { return coir_fuzz::run_permits(coir_fuzz::entropy{seed}, limits(a)); }},
+};
+
+run find(std::string_view mode) {
+  const auto* const found =
+      std::find_if(std::begin(runs), std::end(runs), [&](const auto& r) { return r.name == mode; });
+  if (found == std::end(runs)) usage();
+  return found->go;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const arguments a = parse(argc, argv);
+  const run run_one = find(a.mode);
   for (std::uint64_t seed = a.first; seed - a.first < a.count; ++seed) {
     // Written beforehand, since a crash or a hang ends the process: the last line then names the seed.
     std::fprintf(stderr, "\r--mode %.*s --processors %u --seed %llu", static_cast<int>(a.mode.size()), a.mode.data(),

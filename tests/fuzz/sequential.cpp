@@ -1,13 +1,10 @@
-// The driver: makes up the next step, has a fiber do it, waits until all is still, asks the model.
+// The driver: makes up the next step, has an actor do it, asks the model when all is still.
 #include "sequential.hpp"
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <coir/chan.hpp>
@@ -16,35 +13,13 @@
 #include "execute.hpp"
 #include "generate.hpp"
 #include "model.hpp"
+#include "stage.hpp"
 
 namespace coir_fuzz {
 namespace {
 
 constexpr unsigned max_channels = 4;
-constexpr unsigned max_fibers = 8;
-constexpr auto patience = std::chrono::seconds(60);  // far beyond any honest delay: a hang, not a slow machine
-
-/// A fiber of the program. It does what it finds in its mailbox and reports by its phase.
-struct actor {
-  enum class phase { idle, started, done };
-
-  coir::chan<const operation*> mailbox = coir::make_chan<const operation*>(1);
-  std::atomic<phase> now{
-      phase::idle};  // the fiber's release store of done publishes `result` to the driver's acquire load
-  operation current;
-  outcome result;
-  coir::task<void> fiber;
-
-  void serve(const world& w) {
-    while (const operation* op = mailbox.recv().value_or(nullptr)) {
-      now.store(phase::started, std::memory_order_release);
-      result = execute(*op, w);
-      const bool last = result.how == outcome::end::cancelled;
-      now.store(phase::done, std::memory_order_release);
-      if (last) return;
-    }
-  }
-};
+constexpr unsigned max_actors = 8;
 
 class program {
  public:
@@ -52,23 +27,23 @@ class program {
       : choices_(choices),
         limits_(limits),
         capacities_(make_capacities()),
-        actors_(1 + choices_.below(max_fibers)),
-        model_(capacities_, actors_.size(), stop_sources, limits.break_model) {
+        stage_([this](const operation& op) { return execute(op, world_); },
+               [this](const operation& op) { return execute_async(op, world_); }),
+        model_(capacities_, 1 + choices_.below(max_actors), stop_sources, limits.break_model) {
     for (const auto& capacity : capacities_) {
-      note("c" + std::to_string(world_.channels.size()) +
-           (capacity ? " holds " + std::to_string(*capacity) : " is nil"));
+      stage_.note("c" + std::to_string(world_.channels.size()) +
+                  (capacity ? " holds " + std::to_string(*capacity) : " is nil"));
       world_.channels.push_back(capacity ? coir::make_chan<token>(*capacity) : coir::chan<token>{});
     }
     world_.stops.resize(stop_sources);
-    for (auto& a : actors_) a = std::make_unique<actor>();
+    while (stage_.actors() < model_.actors()) stage_.add_actor(choices_.chance(30));
   }
 
   std::string run() {
-    for (std::size_t f = 0; f < actors_.size(); ++f) start(f);
     for (unsigned step = 0; step < limits_.steps && !choices_.exhausted() && wrong_.empty(); ++step) take_step();
     if (wrong_.empty() && choices_.chance(50)) close_all();
     finish();
-    return wrong_.empty() ? wrong_ : wrong_ + "\n" + trace_;
+    return wrong_.empty() ? wrong_ : wrong_ + "\n" + stage_.trace();
   }
 
  private:
@@ -80,16 +55,11 @@ class program {
     return all;
   }
 
-  void start(std::size_t f) {
-    actor& a = *actors_[f];
-    a.fiber = coir::spawn([&a, this] { a.serve(world_); });
-  }
-
   unsigned channels() const { return static_cast<unsigned>(world_.channels.size()); }
 
   void take_step() {
     std::vector<std::size_t> idle, blocked;
-    for (std::size_t f = 0; f < actors_.size(); ++f) (model_.blocked(f) ? blocked : idle).push_back(f);
+    for (std::size_t f = 0; f < stage_.actors(); ++f) (model_.blocked(f) ? blocked : idle).push_back(f);
     const unsigned dice = choices_.below(32);
     if (dice == 31 && choices_.chance(30)) {
       stop(choices_.below(stop_sources));
@@ -97,59 +67,21 @@ class program {
       cancel(blocked[choices_.below(static_cast<unsigned>(blocked.size()))]);
     } else if (!idle.empty()) {
       perform(idle[choices_.below(static_cast<unsigned>(idle.size()))],
-              random_operation(choices_, channels(), numbers_));
+              random_operation(choices_, {channels(), limits_.mostly_selects}, numbers_));
     }
   }
 
-  void perform(std::size_t f, const operation& op) {
-    note("fiber " + std::to_string(f) + ": " + to_string(op));
-    actor& a = *actors_[f];
-    a.current = op;
-    in_operation_.push_back(f);
-    a.now.store(actor::phase::idle, std::memory_order_relaxed);
-    a.mailbox.send(&a.current);
-    const model::outcomes finished = settle();
-    accept(model_.after_operation(f, a.current, finished));
-  }
+  void perform(std::size_t f, const operation& op) { accept(model_.after_operation(f, op, stage_.perform(f, op))); }
 
   void stop(std::size_t source) {
-    note("request stop s" + std::to_string(source));
+    stage_.note("request stop s" + std::to_string(source));
     world_.stops[source].request_stop();
-    accept(model_.after_stop(source, settle()));
+    accept(model_.after_stop(source, stage_.settle()));
   }
 
   void cancel(std::size_t f) {
-    note("cancel fiber " + std::to_string(f));
-    actors_[f]->fiber.request_stop();
-    accept(model_.after_cancel(f, settle()));
-    if (!wrong_.empty()) return;
-    actors_[f]->fiber.get();
-    start(f);
-  }
-
-  /// Waits until every fiber has finished its operation or is blocked in it; returns those that have finished.
-  model::outcomes settle() {
-    model::outcomes finished;
-    const auto give_up = std::chrono::steady_clock::now() + patience;
-    for (;;) {
-      std::erase_if(in_operation_, [&](std::size_t f) {
-        if (actors_[f]->now.load(std::memory_order_acquire) != actor::phase::done) return false;
-        note("  fiber " + std::to_string(f) + " -> " + to_string(actors_[f]->result));
-        finished.emplace(f, actors_[f]->result);
-        return true;
-      });
-      if (std::all_of(in_operation_.begin(), in_operation_.end(), [&](std::size_t f) { return is_blocked(f); })) break;
-      if (std::chrono::steady_clock::now() > give_up) hang();
-      coir::yield();
-    }
-    return finished;
-  }
-
-  bool is_blocked(std::size_t f) {
-    actor& a = *actors_[f];
-    return a.current.limit != time_limit::soon && a.now.load(std::memory_order_acquire) == actor::phase::started &&
-           a.fiber.status() == coir::task_status::blocked &&
-           a.now.load(std::memory_order_acquire) == actor::phase::started;
+    accept(model_.after_cancel(f, stage_.cancel(f)));
+    if (wrong_.empty()) stage_.restart(f);
   }
 
   void accept(const std::string& wrong) {
@@ -164,7 +96,7 @@ class program {
 
   void close_all() {
     for (unsigned c = 0; c < channels() && wrong_.empty(); ++c) {
-      for (std::size_t f = 0; f < actors_.size(); ++f) {
+      for (std::size_t f = 0; f < stage_.actors(); ++f) {
         if (model_.blocked(f)) continue;
         operation op;
         op.what = operation::action::close;
@@ -176,40 +108,22 @@ class program {
   }
 
   void finish() {
-    for (std::size_t f = 0; f < actors_.size() && wrong_.empty(); ++f)
+    for (std::size_t f = 0; f < stage_.actors() && wrong_.empty(); ++f)
       if (model_.blocked(f)) cancel(f);
-    for (auto& a : actors_) {
-      if (wrong_.empty())
-        a->mailbox.send(nullptr);
-      else
-        a->fiber.request_stop();
-      if (!a->fiber.wait_for(patience)) hang();
-    }
-    actors_.clear();
+    stage_.end(wrong_.empty());
     world_.channels.clear();
     if (wrong_.empty() && token::alive() != 0)
       wrong_ = std::to_string(token::alive()) + " values outlive their channels";
-  }
-
-  void note(const std::string& line) { trace_ += "  " + line + "\n"; }
-
-  [[noreturn]] void hang() {
-    for (std::size_t f : in_operation_)
-      note("  fiber " + std::to_string(f) + " hangs in " + to_string(actors_[f]->current));
-    std::fprintf(stderr, "hang\n%s", trace_.c_str());
-    std::abort();
   }
 
   entropy choices_;
   program_limits limits_;
   std::vector<std::optional<std::size_t>> capacities_;
   world world_;
-  std::vector<std::unique_ptr<actor>> actors_;
+  stage<operation, outcome> stage_;
   model model_;
-  std::vector<std::size_t> in_operation_;
   std::uint64_t numbers_ = 0;
   std::string wrong_;
-  std::string trace_;
 };
 
 }  // namespace

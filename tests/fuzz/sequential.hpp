@@ -1,6 +1,7 @@
-// Sequential random programs: several fibers, but one step at a time, each after all is still again. So the outcome of
-// every step is known (up to select's choice among ready cases): who proceeds, who blocks, who is woken and with what.
-// After each step every fiber, every len() and the number of living values must be as the model says.
+// Sequential random programs of channel operations: several fibers and coroutines, but one step at a time, each after
+// all is still again. So the outcome of every step is known (up to select's choice among ready cases): who proceeds,
+// who blocks, who is woken and with what. After each step every fiber, every len() and the number of living values must
+// be as the model says.
 #pragma once
 
 #include <string>
@@ -11,8 +12,9 @@ namespace coir_fuzz {
 
 struct program_limits {
   unsigned processors = 1;
-  unsigned steps = 60;       ///< at most; a finite entropy ends a program earlier
-  bool break_model = false;  ///< let the model serve waiters newest first: a difference must then be found
+  unsigned steps = 60;          ///< at most; a finite entropy ends a program earlier
+  bool mostly_selects = false;  ///< and wide ones among them
+  bool break_model = false;     ///< let the model serve waiters newest first: a difference must then be found
 };
 
 /// Runs one program. Returns an empty string, or what went wrong and the steps that led there. Ends the process with

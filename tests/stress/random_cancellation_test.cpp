@@ -1,6 +1,5 @@
 // Random programs of everything that ends fibers: nested timeouts, task groups that fail, contexts with deadlines, stop
-// requests from outside, uncancellable sections; over channels, locks and sleeps to be ended in. As long as
-// COIR_STRESS_SECONDS says (3 by default, shared among the numbers of processors); COIR_STRESS_SEED runs one again.
+// requests from outside, uncancellable sections; over channels, locks and sleeps to be ended in.
 //
 // What must hold: every fiber ends, and no child after its group; `cancelled` is thrown only where there is a reason
 // (an open timeout or the fiber's own cancellation), `timed_out` leaves the timeout that was over; what a context's
@@ -8,31 +7,22 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
-#include <random>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include <coir/coir.hpp>
 
 #include "../runtime/counted.hpp"
 #include "coir_test.hpp"
+#include "seeded.hpp"
 
 namespace {
 
 using runtime_test::counted;
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
-
-std::uint64_t mixed(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
+using stress::mixed;
 
 struct planned_failure : std::runtime_error {
   planned_failure() : std::runtime_error("planned") {}
@@ -250,32 +240,10 @@ void run_program(unsigned processors, std::uint64_t seed) {
   EXPECT_EQ(counted::live(), 0);
 }
 
-double seconds_in_all() {
-  const char* text = std::getenv("COIR_STRESS_SECONDS");
-  return text != nullptr ? std::atof(text) : 3.0;
-}
-
 class RandomCancellation : public testing::TestWithParam<unsigned> {};
 
-TEST_P(RandomCancellation, EndsWhatItShouldAndNothingElse) {
-  constexpr int numbers_of_processors = 4;
-  const auto end = clock::now() + std::chrono::duration<double>(seconds_in_all() / numbers_of_processors);
-  if (const char* text = std::getenv("COIR_STRESS_SEED")) {
-    run_program(GetParam(), std::strtoull(text, nullptr, 10));
-    return;
-  }
-  const std::uint64_t first = (std::uint64_t{std::random_device{}()} << 32) ^ GetParam();
-  std::printf("seeds from %llu\n", static_cast<unsigned long long>(first));
-  std::fflush(stdout);
-  std::uint64_t seed = first;
-  do {
-    run_program(GetParam(), seed);
-    ASSERT_FALSE(HasFailure()) << "COIR_STRESS_SEED=" << seed << " with " << GetParam() << " processors";
-    ++seed;
-  } while (clock::now() < end);
-  std::printf("%llu programs\n", static_cast<unsigned long long>(seed - first));
-}
+TEST_P(RandomCancellation, EndsWhatItShouldAndNothingElse) { stress::run_seeds(GetParam(), &run_program); }
 
-INSTANTIATE_TEST_SUITE_P(Processors, RandomCancellation, testing::Values(1U, 2U, 8U, 32U), coir_test::processors_name);
+INSTANTIATE_TEST_SUITE_P(Processors, RandomCancellation, stress::few_and_many, coir_test::processors_name);
 
 }  // namespace

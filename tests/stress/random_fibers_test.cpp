@@ -1,18 +1,12 @@
-// Random programs of fibers that start, stop, join, drop and wake each other, at few and at many processors, for as
-// long as COIR_STRESS_SECONDS says (3 by default, shared among the numbers of processors). Each program follows from a
-// seed, but for the schedule; the seed of the one that fails is printed, and COIR_STRESS_SEED runs it again.
+// Random programs of fibers that start, stop, join, drop and wake each other, at few and at many processors.
 //
 // What must hold, whatever they do: every fiber that was started ends; a task's result is its own, or its own
 // exception; nothing is left behind; and run() returns (else the test's timeout tells).
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <random>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,20 +14,14 @@
 #include "../runtime/counted.hpp"
 #include "../runtime/gate.hpp"
 #include "coir_test.hpp"
+#include "seeded.hpp"
 
 namespace {
 
 using runtime_test::counted;
 using runtime_test::gate;
 using namespace std::chrono_literals;
-using clock = std::chrono::steady_clock;
-
-std::uint64_t mixed(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
+using stress::mixed;
 
 /// Thrown by a fiber that has drawn it; says whose it is.
 struct planned_failure : std::runtime_error {
@@ -204,32 +192,10 @@ void run_program(unsigned processors, std::uint64_t seed) {
   }
 }
 
-double seconds_in_all() {
-  const char* text = std::getenv("COIR_STRESS_SECONDS");
-  return text != nullptr ? std::atof(text) : 3.0;
-}
-
 class RandomFibers : public testing::TestWithParam<unsigned> {};
 
-TEST_P(RandomFibers, AllEndAndNothingIsLeftBehind) {
-  constexpr int numbers_of_processors = 4;
-  const auto end = clock::now() + std::chrono::duration<double>(seconds_in_all() / numbers_of_processors);
-  if (const char* text = std::getenv("COIR_STRESS_SEED")) {
-    run_program(GetParam(), std::strtoull(text, nullptr, 10));
-    return;
-  }
-  const std::uint64_t first = (std::uint64_t{std::random_device{}()} << 32) ^ GetParam();
-  std::printf("seeds from %llu\n", static_cast<unsigned long long>(first));
-  std::fflush(stdout);
-  std::uint64_t seed = first;
-  do {
-    run_program(GetParam(), seed);
-    ASSERT_FALSE(HasFailure()) << "COIR_STRESS_SEED=" << seed << " with " << GetParam() << " processors";
-    ++seed;
-  } while (clock::now() < end);
-  std::printf("%llu programs\n", static_cast<unsigned long long>(seed - first));
-}
+TEST_P(RandomFibers, AllEndAndNothingIsLeftBehind) { stress::run_seeds(GetParam(), &run_program); }
 
-INSTANTIATE_TEST_SUITE_P(Processors, RandomFibers, testing::Values(1U, 2U, 8U, 64U), coir_test::processors_name);
+INSTANTIATE_TEST_SUITE_P(Processors, RandomFibers, stress::few_and_many, coir_test::processors_name);
 
 }  // namespace
