@@ -24,6 +24,7 @@ struct number_option {
 constexpr std::array number_options = {
     number_option{"blocked", &debug_options::blocked, millisecond, 86'400'000,
                   "a number of milliseconds from 0 to 86400000"},
+    number_option{"heldlock", &debug_options::heldlock, 1, 1, "0 or 1"},
     number_option{"schedtrace", &debug_options::schedtrace, millisecond, 86'400'000,
                   "a number of milliseconds from 0 to 86400000"},
     number_option{"slowslice", &debug_options::slowslice, millisecond, 86'400'000,

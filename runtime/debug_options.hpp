@@ -3,6 +3,7 @@
 // variable.
 //
 //   blocked=MS       reports fibers that are blocked for MS milliseconds, with their stacks (0: never)
+//   heldlock=1       reports fibers that hold a lock of the operating system while they park (lockcheck/)
 //   slowslice=MS     reports fibers that keep a processor for MS milliseconds, with a backtrace (0: never)
 //   stackuse=1       measures how much of their stacks fibers use (<coir/stack_use.hpp>)
 //   schedtrace=MS    the monitor prints a line about the scheduler to stderr every MS milliseconds (0: never)
@@ -15,6 +16,7 @@ namespace coir::detail {
 
 struct debug_options {
   std::int64_t blocked = 0;     // ns; 0: none
+  std::int64_t heldlock = 0;    // 1: reported
   std::int64_t schedtrace = 0;  // ns between two lines; 0: none
   std::int64_t slowslice = 0;   // ns; 0: none
   std::int64_t stackuse = 0;    // 1: measured

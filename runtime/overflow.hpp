@@ -1,6 +1,6 @@
 // Stack overflow: a fiber that runs into the guard below its stack is reported by name, spawn site and stack size, with
-// a backtrace; so is the body of a generator or coroutine, by who runs it. Then the process ends by SIGSEGV, as it would
-// have.
+// a backtrace; so is the body of a generator or coroutine, by who runs it. Then the process ends by SIGSEGV, as it
+// would have.
 #pragma once
 
 #include <cstddef>

@@ -230,7 +230,7 @@ bool cancelled_for_good(const waiter& self) noexcept { return waiter_access::is_
 void end_fiber(fiber& f) noexcept {
   if (f.locals != nullptr) [[unlikely]]
     end_locals();
-  if (worker& w = *f.on; w.traced()) [[unlikely]]
+  if (worker& w = *f.on; w.watched()) [[unlikely]]
     trace_end(w, f);
   f.name.drop();
   waiter_access::reset_uncancellable(f.wait);

@@ -75,7 +75,7 @@ bool scheduler::take_idle_for(worker& w) noexcept {
     hand_over(*p, w);
   }
   idle_lock_.unlock();
-  if (p != nullptr && w.traced()) [[unlikely]]
+  if (p != nullptr && w.watched()) [[unlikely]]
     trace_regained(w);
   return p != nullptr;
 }

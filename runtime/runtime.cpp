@@ -10,6 +10,7 @@
 #include "cpu_count.hpp"
 #include "debug_options.hpp"
 #include "futex.hpp"
+#include "held_locks.hpp"
 #include "overflow.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
@@ -102,9 +103,10 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
       time_slice_(o.time_slice.count()) {
   register_asymmetric_fence();
   catch_overflows();
+  if (debug_.heldlock != 0) watch_locks();
   for (unsigned i = 0; i < processors; ++i) {
     processors_.push_back(std::make_unique<processor>(i, this));
-    workers_.push_back(std::make_unique<worker>(*this));
+    workers_.push_back(std::make_unique<worker>(*this, debug_.heldlock != 0));
   }
   for (unsigned i = processors; i-- > 0;) idle_processors_.push_back(processors_[i].get());
   sleepers_.reserve(processors);

@@ -215,7 +215,7 @@ void scheduler::make_ready(runnable& r) noexcept {
     return;
   }
   processor& p = *held;
-  if (p.time_next_wake | w->traced()) [[unlikely]]
+  if (p.time_next_wake | w->watched()) [[unlikely]]
     observe_wake(*w, held, r);
   runnable* queued = &r;
   // Timers, which fire on the native stack, wake in the order of their deadlines.
@@ -242,7 +242,7 @@ void scheduler::make_ready(runnable& r) noexcept {
 [[gnu::noinline]] void scheduler::observe_wake(worker& w, processor* held, runnable& r) noexcept {
   if (r.what != runnable::kind::suspended) return;
   auto& f = static_cast<fiber&>(r);
-  if (w.traced()) trace_wake(w, f);
+  if (w.watched()) trace_wake(w, f);
   if (held == nullptr || !held->time_next_wake) return;
   held->time_next_wake = false;
   note_runnable(f);
@@ -383,7 +383,7 @@ void scheduler::run_fiber(fiber& self) noexcept {
   if (cancel_all_.load(std::memory_order_relaxed)) [[unlikely]]
     waiter_access::set_for_good(self.wait);
   tsan_acquire(record);
-  if (w.traced()) [[unlikely]]
+  if (w.watched()) [[unlikely]]
     trace_begin(w, self);
   w.leave();
 

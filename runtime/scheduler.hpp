@@ -288,7 +288,7 @@ class scheduler {
   std::atomic<std::uint32_t> monitor_word_{0};
   std::thread monitor_thread_;
   std::unique_ptr<blocked_watch> blocked_watch_;  // of COIR_DEBUG=blocked
-  std::uint64_t schedtrace_retaken_ = 0;  // at the last line; of the monitor
+  std::uint64_t schedtrace_retaken_ = 0;          // at the last line; of the monitor
 };
 
 }  // namespace coir::detail

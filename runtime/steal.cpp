@@ -110,7 +110,7 @@ runnable* scheduler::keep_loot(worker& w, runnable** loot, std::uint32_t n) noex
   processor& p = w.enter_native();
   p.steals.add();
   p.stolen.add(n);
-  if (w.traced()) [[unlikely]]
+  if (w.watched()) [[unlikely]]
     trace_steal(w, p, n);
   for (std::uint32_t i = 1; i < n; ++i) {
     if (loot[i]->what == runnable::kind::fresh)

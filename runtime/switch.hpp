@@ -113,7 +113,7 @@ template <bool Yielding>
 }
 
 [[gnu::always_inline]] inline void scheduler::switch_to(worker& w, fiber* from, fiber* to) noexcept {
-  if (w.traced())
+  if (w.watched())
       [[unlikely]]  // first, while few registers are in use: the call costs nothing then when it is not made
     trace_switch(w, from, to);
   // null: the worker's native stack

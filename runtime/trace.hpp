@@ -1,6 +1,7 @@
-// The recording side of traces (<coir/trace.hpp>). A worker's `trace` points to its ring while a trace is recorded, and
-// is null else: who looks at it (relaxed: the ring was complete before) pays a load and a predictable branch, and calls
-// these functions, all out of line, only if it is set.
+// The recording side of traces (<coir/trace.hpp>). A worker's trace() is its ring while a trace is recorded, and null
+// else: who looks whether it is watched() (relaxed: the ring was complete before) pays a load and a predictable branch,
+// and calls these functions, all out of line, only if it is. The check of held locks (held_locks.hpp) is made in them
+// too, so that there is one such branch; then there may be no ring.
 //
 // Every event is recorded by the worker's own thread, into its own ring, so it needs neither a processor nor a lock.
 // What others do to the worker, they leave for it in worker::lost_at, and it records that first (see trace_lost()).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "held_locks.hpp"
 #include "scheduler.hpp"
 #include "trace_clock.hpp"
 #include "trace_ring.hpp"
@@ -25,13 +26,13 @@ bool reserve(worker& w, trace_ring& ring) noexcept {
     return lost != 0 ? lost : trace_ticks();
   };
   if (ring.reserve(now)) return true;
-  w.trace.store(nullptr, std::memory_order_relaxed);  // until the tracer has emptied it
+  w.set_trace(nullptr, std::memory_order_relaxed);  // until the tracer has emptied it
   return false;
 }
 
 /// The ring, if the event has room there; what others did to the worker is in it then.
 trace_ring* open_ring(worker& w) noexcept {
-  trace_ring* ring = w.trace.load(std::memory_order_acquire);
+  trace_ring* ring = w.trace();
   if (ring == nullptr || !reserve(w, *ring)) return nullptr;
   // relaxed: who lost the processor knows it by the bracket, which pairs with who took it
   if (const std::uint64_t lost = w.lost_at.load(std::memory_order_relaxed); lost != 0) [[unlikely]] {
@@ -73,8 +74,6 @@ void push_run(trace_ring& ring, const worker& w, const fiber& f, std::uint16_t n
 }  // namespace
 
 [[gnu::noinline]] void trace_switch(worker& w, const fiber* from, fiber* to) noexcept {
-  trace_ring* ring = open_ring(w);
-  if (ring == nullptr) return;
   const char* what = "";
   if (from != nullptr) {
     switch (w.what_after) {
@@ -89,10 +88,16 @@ void push_run(trace_ring& ring, const worker& w, const fiber& f, std::uint16_t n
         what = "end";
         break;
     }
-    if (from->name) {
-      push_name(w, *ring, *from);
-      if (!reserve(w, *ring)) return;
+    if (w.checks_locks() && w.what_after != worker::after::retired) {
+      const bool parks = w.what_after == worker::after::parked;
+      report_held_locks(*from, parks ? "parks in " : "gives its processor to others", parks ? what : "");
     }
+  }
+  trace_ring* ring = open_ring(w);
+  if (ring == nullptr) return;
+  if (from != nullptr && from->name) {
+    push_name(w, *ring, *from);
+    if (!reserve(w, *ring)) return;
   }
   if (to != nullptr && to->state.load(std::memory_order_relaxed) != run_state::free) {
     std::uint16_t number = 0;
@@ -128,6 +133,7 @@ void push_run(trace_ring& ring, const worker& w, const fiber& f, std::uint16_t n
 }
 
 [[gnu::noinline]] void trace_end(worker& w, const fiber& f) noexcept {
+  if (w.checks_locks() && !f.carried_on) report_held_locks(f, "ends", "");
   if (!f.name) return;
   if (trace_ring* ring = open_ring(w)) push_name(w, *ring, f);
 }
@@ -144,6 +150,7 @@ void push_run(trace_ring& ring, const worker& w, const fiber& f, std::uint16_t n
 }
 
 [[gnu::noinline]] void trace_lost(worker& w, const char* why) noexcept {
+  if (w.trace() == nullptr) return;
   w.lost_why.store(why, std::memory_order_relaxed);
   w.lost_at.store(trace_ticks(), std::memory_order_relaxed);
 }

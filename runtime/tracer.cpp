@@ -102,7 +102,7 @@ class process_tracer {
       file_->end_at(trace_ticks());  // before the first that does not record any more
       on_.store(false, std::memory_order_release);
       for (const auto& w : workers_)
-        if (w->who != nullptr) w->who->trace.store(nullptr, std::memory_order_relaxed);
+        if (w->who != nullptr) w->who->set_trace(nullptr, std::memory_order_relaxed);
     }
     stop_writer();
     environment_done_ = environment_done_ || of_environment_;
@@ -159,7 +159,7 @@ class process_tracer {
       t.index = w.home->index_of(w);
     }
     w.lost_at.store(0, std::memory_order_relaxed);
-    w.trace.store(&(*found)->ring, std::memory_order_release);  // pairs with open_ring()
+    w.set_trace(&(*found)->ring, std::memory_order_release);  // pairs with open_ring()
   }
 
   // Under control_.
@@ -214,7 +214,7 @@ class process_tracer {
     if (!on_.load(std::memory_order_relaxed)) return;
     for (traced_worker* w : all)  // those whose ring was full
       if (w->who != nullptr && w->ring.available() <= trace_ring::capacity / 2)
-        w->who->trace.store(&w->ring, std::memory_order_release);
+        w->who->set_trace(&w->ring, std::memory_order_release);
   }
 
   // Under control_. Runs of fibers since ever.

@@ -89,7 +89,7 @@ void processor::give_to(worker* w) noexcept {
 
 void processor::move_to(worker* successor, const char* why) noexcept {
   worker& loser = *owner();
-  if (loser.traced()) [[unlikely]]
+  if (loser.watched()) [[unlikely]]
     trace_lost(loser, why);
   loser.held = nullptr;
   if (successor != nullptr) successor->interrupt_.store(0, std::memory_order_relaxed);

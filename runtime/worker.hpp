@@ -53,9 +53,24 @@ struct victim_sample {
 
 class alignas(64) worker {
  public:
-  explicit worker(scheduler& s) noexcept : home(&s) {}
+  /// `check_locks`: COIR_DEBUG=heldlock.
+  explicit worker(scheduler& s, bool check_locks = false) noexcept
+      : watches_(check_locks ? locks_checked : 0), home(&s) {}
 
-  bool traced() const noexcept { return trace.load(std::memory_order_relaxed) != nullptr; }
+  /// Whether somebody wants to know what its fibers do: a trace (trace.hpp), or the check of held locks
+  /// (held_locks.hpp).
+  bool watched() const noexcept { return watches_.load(std::memory_order_relaxed) != 0; }
+  bool checks_locks() const noexcept { return (watches_.load(std::memory_order_relaxed) & locks_checked) != 0; }
+
+  /// (any) Where its trace is recorded; null while none is.
+  trace_ring* trace() const noexcept {
+    return reinterpret_cast<trace_ring*>(watches_.load(std::memory_order_acquire) & ~locks_checked);
+  }
+  void set_trace(trace_ring* ring, std::memory_order order) noexcept {
+    // Whether locks are checked never changes.
+    watches_.store(reinterpret_cast<std::uintptr_t>(ring) | (watches_.load(std::memory_order_relaxed) & locks_checked),
+                   order);
+  }
 
   /// Opens the bracket and returns the processor; null, with the bracket closed, if it was retaken.
   [[gnu::always_inline]] inline processor* enter() noexcept {
@@ -86,9 +101,13 @@ class alignas(64) worker {
   fiber* left = nullptr;                      // who was switched away from
   void (*release)(void*) noexcept = nullptr;  // parked: unlocks what the sleeper held...
   void* release_arg = nullptr;
-  spin_lock* release_lock = nullptr;        // ...or this, which is the usual case
-  exception_state* exceptions = nullptr;    // the thread's
-  std::atomic<trace_ring*> trace{nullptr};  // (any) set while a trace is recorded (trace.hpp)
+  spin_lock* release_lock = nullptr;      // ...or this, which is the usual case
+  exception_state* exceptions = nullptr;  // the thread's
+
+ private:
+  std::atomic<std::uintptr_t> watches_;  // (any) see watched(); here for its cache line
+
+ public:
   exception_state native_exceptions;
   context native = nullptr;
   scheduler* home;
@@ -116,6 +135,7 @@ class alignas(64) worker {
  private:
   friend class processor;
 
+  static constexpr std::uintptr_t locks_checked = 1;           // beside the ring's address
   static constexpr std::uint32_t retaken = ~std::uint32_t{0};  // no ticket has this value
 
   processor* step_aside() noexcept;

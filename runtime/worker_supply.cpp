@@ -41,7 +41,7 @@ worker* scheduler::take_sleeper(bool& new_thread) noexcept {
     const tsan_section section(&workers_);
     try {
       sleepers_.reserve(workers_.size() + 1);
-      workers_.push_back(std::make_unique<worker>(*this));
+      workers_.push_back(std::make_unique<worker>(*this, debug_.heldlock != 0));
     } catch (const std::bad_alloc&) {
       return nullptr;
     }

@@ -22,6 +22,7 @@ TEST(DebugOptions, ANumberIsInItsUnit) {
   EXPECT_EQ(debug_options::parse("schedtrace=1000").schedtrace, 1'000'000'000);
   EXPECT_EQ(debug_options::parse("schedtrace=0").schedtrace, 0);
   EXPECT_EQ(debug_options::parse("blocked=250").blocked, 250'000'000);
+  EXPECT_EQ(debug_options::parse("heldlock=1").heldlock, 1);
 }
 
 TEST(DebugOptions, TheLastOfTwoCounts) {
