@@ -70,6 +70,7 @@ debug_options debug_options::parse(std::string_view text) {
 }
 
 debug_options debug_options::from_environment() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
   const char* text = std::getenv("COIR_DEBUG");
   return text != nullptr ? parse(text) : debug_options{};
 }

@@ -32,6 +32,7 @@ unsigned processors_for(const options& o) {
   if (o.processors > most_processors)
     throw std::invalid_argument("coir: options::processors is " + std::to_string(o.processors) + ", at most 1024");
   if (o.processors != 0) return o.processors;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
   if (const char* text = std::getenv("COIR_PROCS"); text != nullptr && *text != '\0') {
     char* end = nullptr;
     const long n = std::strtol(text, &end, 10);

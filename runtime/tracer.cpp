@@ -43,6 +43,7 @@ class process_tracer {
  public:
   void attach(scheduler& s) {
     const std::lock_guard control(control_);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
     const char* path = std::getenv("COIR_TRACE");
     if (!file_ && !environment_done_ && path != nullptr && *path != '\0') {
       begin(path);

@@ -77,6 +77,7 @@ class stop_waiter {
 struct select_case {
   enum class kind : std::uint8_t { receive, send, timeout, stop, otherwise };
 
+  // NOLINTNEXTLINE(modernize-use-equals-default): that would clear the node where it is value-initialized
   select_case() noexcept {}  // leaves the node alone: most selects never need it
 
   kind what{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -54,7 +55,8 @@ template <class T>
 class owned_operand {
  public:
   template <class V>
-  explicit owned_operand(V&& value) : value_(static_cast<T>(std::forward<V>(value))) {}
+  requires(!std::same_as<std::remove_cvref_t<V>, owned_operand>) explicit owned_operand(V&& value)
+      : value_(static_cast<T>(std::forward<V>(value))) {}
   T& get() noexcept { return value_; }
 
  private:
