@@ -1,5 +1,7 @@
 #include <coir/delayed_call.hpp>
 
+#include <new>
+
 namespace coir::detail {
 
 delayed_call::delayed_call() : where_("coir::after_func") {}
@@ -17,7 +19,13 @@ void delayed_call::fire(void* arg, std::uint64_t stamp) noexcept {
   const bool counts = self.active_ && stamp == self.stamp_;
   if (counts) self.active_ = false;
   self.lock_.unlock();
-  if (counts) self.start();
+  if (counts) {
+    try {
+      self.start();
+    } catch (const std::bad_alloc&) {
+      no_memory_for("the fiber of an after_func");
+    }
+  }
   self.expected_.fetch_sub(1, std::memory_order_release);  // the last touch; pairs with drop()
 }
 

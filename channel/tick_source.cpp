@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <new>
 
@@ -91,7 +92,11 @@ void fire(void* arg, std::uint64_t stamp) noexcept {
   {
     const locked held(core);
     --s.expected;
-    if (s.active && stamp == s.stamp) woken = tick_now(core, s);
+    try {
+      if (s.active && stamp == s.stamp) woken = tick_now(core, s);
+    } catch (const std::exception&) {  // no memory, or no thread that keeps time
+      no_memory_for("the next tick of a ticker");
+    }
     last = s.abandoned && s.expected == 0;
   }
   if (woken != nullptr) unpark(*woken);

@@ -23,6 +23,7 @@
 #include <coir/error.hpp>
 
 #include "outside_timers.hpp"
+#include "report.hpp"
 #include "scheduler.hpp"
 #include "threads.hpp"
 
@@ -91,6 +92,8 @@ void cancelled_from_outside(processor& p, const worker* w) noexcept {
   free_timer(n);
   return seen == timer_node::state::orphaned;
 }
+
+void no_memory_for(const char* what) noexcept { fatal("no memory for ", what); }
 
 runtime_name::runtime_name(const char* what) : serial_(current_scheduler(what).serial()) {}
 

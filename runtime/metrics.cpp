@@ -11,6 +11,23 @@ namespace coir {
 
 namespace detail {
 
+namespace {
+
+std::uint64_t runs_of(const processor& p) noexcept {
+  const std::uint64_t fruitless = p.fruitless.value();
+  // The oldest of what was stolen ran without having been picked.
+  const std::uint64_t picks = p.tick.load(std::memory_order_relaxed) + p.steals.value();
+  return picks - std::min(picks, fruitless);
+}
+
+}  // namespace
+
+std::uint64_t scheduler::runs() const noexcept {
+  std::uint64_t all = 0;
+  for (const auto& p : processors_) all += runs_of(*p);
+  return all;
+}
+
 // Under idle_lock_ for the workers; the rest is read as it is.
 metrics_snapshot scheduler::snapshot() {
   metrics_snapshot m;
@@ -24,14 +41,11 @@ metrics_snapshot scheduler::snapshot() {
   for (const auto& each : processors_) {
     const processor& p = *each;
     processor_metrics& of = m.processors[p.index()];
-    const std::uint64_t fruitless = p.fruitless.value();
     of.started = p.started.value();
     of.parked = p.parked.value();
     of.steals = p.steals.value();
     of.stolen = p.stolen.value();
-    // The oldest of what was stolen ran without having been picked.
-    const std::uint64_t picks = p.tick.load(std::memory_order_relaxed) + of.steals;
-    of.runs = picks - std::min(picks, fruitless);
+    of.runs = runs_of(p);
     of.retaken = p.retaken.value();
     of.handed_off = p.handed_off.value();
     of.wake_latency = p.latency.snapshot();

@@ -55,8 +55,6 @@ constexpr std::size_t trim_batch = 64;  // under the pool's lock, about a micros
 void scheduler::monitor() noexcept {
   ::prctl(PR_SET_TIMERSLACK, 5'000UL);
   const auto count = static_cast<std::uint32_t>(processors_.size());
-  std::vector<watch> seen(count);
-  slow_slices slow(debug_.slowslice, count);
   std::int64_t delay = smallest_delay;
   unsigned idle_polls = 0;
   std::int64_t last_trim = clock_.now();
@@ -93,7 +91,7 @@ void scheduler::monitor() noexcept {
       for (unsigned i = 0; i < busy_trims && pool_.trim(stacks_kept, trim_batch) == trim_batch; ++i) continue;
     }
     futex_wait(monitor_word_, 0, std::min(time + delay, next_line));
-    switch (look_after(seen, slow)) {
+    switch (look_after(seen_, slow_)) {
       case finding::nothing:
         delay = std::min(delay * 2, largest_delay);
         break;

@@ -239,8 +239,13 @@ void end_fiber(fiber& f) noexcept {
 
 // ---- timers of waits -----------------------------------------------------------------------------------------------
 
-void scheduler::arm(fiber& f, processor& p, deadline when, std::uint64_t word) {
-  f.timer = push_timer(p, when, &fire_timeout, &f.wait, word);
+// The fiber is queued, with a primitive's lock held: too late to throw.
+void scheduler::arm(fiber& f, processor& p, deadline when, std::uint64_t word) noexcept {
+  try {
+    f.timer = push_timer(p, when, &fire_timeout, &f.wait, word);
+  } catch (const std::bad_alloc&) {
+    fatal("no memory for the timer of ", f);
+  }
 }
 
 timer_node* scheduler::push_timer(processor& p, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,

@@ -4,23 +4,45 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <sstream>
 #include <typeinfo>
 
 #include "fiber.hpp"
 
 namespace coir::detail {
 
-void fatal_message(const std::string& message) noexcept {
-  std::fprintf(stderr, "coir: fatal: %s\n", message.c_str());
-  std::fflush(stderr);
+fatal_report::fatal_report() : std::ostream(nullptr) {
+  rdbuf(&buffer_);
+  *this << "coir: fatal: ";
+}
+
+void fatal_report::end() noexcept {
+  *this << std::endl;
   std::abort();
+}
+
+int fatal_report::buffer::sync() {
+  std::fwrite(text_, 1, static_cast<std::size_t>(pptr() - text_), stderr);
+  std::fflush(stderr);
+  setp(text_, text_ + sizeof text_);
+  return 0;
+}
+
+fatal_report::buffer::int_type fatal_report::buffer::overflow(int_type c) {
+  sync();
+  if (!traits_type::eq_int_type(c, traits_type::eof())) sputc(traits_type::to_char_type(c));
+  return traits_type::not_eof(c);
+}
+
+std::ostream& operator<<(std::ostream& out, const fiber& f) {
+  out << "fiber " << f.id;
+  if (f.name) out << " \"" << f.name.text() << '"';
+  return out << ", spawned at " << f.spawn_file << ':' << f.line;
 }
 
 std::string describe(const fiber& f) {
   std::ostringstream out;
-  out << "fiber " << f.id;
-  if (f.name) out << " \"" << f.name.get() << '"';
-  out << ", spawned at " << f.spawn_file << ':' << f.line;
+  out << f;
   return out.str();
 }
 

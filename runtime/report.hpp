@@ -2,21 +2,41 @@
 #pragma once
 
 #include <exception>
-#include <sstream>
+#include <ostream>
+#include <streambuf>
 #include <string>
 
 namespace coir::detail {
 
 struct fiber;
 
-/// "coir: fatal: ..." and abort(). For broken invariants and failures with nobody to tell; present in every build.
-[[noreturn]] void fatal_message(const std::string& message) noexcept;
+/// What is written to it goes to stderr, behind "coir: fatal: ". Needs no memory, of which there may be none.
+class fatal_report : public std::ostream {
+ public:
+  fatal_report();
+  [[noreturn]] void end() noexcept;
 
+ private:
+  class buffer : public std::streambuf {
+   public:
+    buffer() noexcept { setp(text_, text_ + sizeof text_); }
+
+   private:
+    int_type overflow(int_type c) override;
+    int sync() override;
+
+    char text_[1024];
+  };
+
+  buffer buffer_;
+};
+
+/// "coir: fatal: ..." and abort(). For broken invariants and failures with nobody to tell; present in every build.
 template <class... Parts>
 [[noreturn]] void fatal(const Parts&... parts) noexcept {
-  std::ostringstream out;
-  (out << ... << parts);
-  fatal_message(out.str());
+  fatal_report out;
+  (static_cast<std::ostream&>(out) << ... << parts);
+  out.end();
 }
 
 /// An invariant that must hold in every build.
@@ -26,6 +46,7 @@ inline void require(bool holds, const char* what) noexcept {
 }
 
 /// "fiber 7 "name", spawned at main.cpp:12"
+std::ostream& operator<<(std::ostream& out, const fiber& f);
 std::string describe(const fiber& f);
 
 /// What an exception says: its type and what().

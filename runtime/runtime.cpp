@@ -101,7 +101,9 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
       serial_(new_serial()),
       pool_(o.stack_size),
       max_threads_(std::max(o.max_threads, processors)),
-      time_slice_(o.time_slice.count()) {
+      time_slice_(o.time_slice.count()),
+      seen_(processors),
+      slow_(debug_.slowslice, processors) {
   register_asymmetric_fence();
   catch_overflows();
   if (debug_.heldlock != 0) watch_locks();
@@ -113,9 +115,9 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
   sleepers_.reserve(processors);
   idle_.store(processors, std::memory_order_relaxed);
   tracer::attach(*this);
-  runtime_registry::add(*this);
   // One worker at least must exist; it goes to sleep at once. The others start when they are first woken.
   try {
+    runtime_registry::add(*this);
     worker& first = *workers_.front();
     first.started = true;
     sleepers_.push_back(&first);
@@ -192,7 +194,8 @@ runtime::~runtime() {
 
 void runtime::check_outside() const { detail::check_run_outside(); }
 
-void runtime::wait_for_main(detail::main_fiber& done) {
+// The fiber uses its caller's frame, which therefore must not be left before it has ended.
+void runtime::wait_for_main(detail::main_fiber& done) noexcept {
   scheduler_->wait_until([&done] { return done.done(); });
   detail::tsan_acquire(scheduler_.get());
 }

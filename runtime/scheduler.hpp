@@ -13,12 +13,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -103,7 +103,7 @@ class scheduler {
   processor* borrow(worker& w) noexcept;
 
   /// Timers of the calling fiber's wait.
-  void arm(fiber& f, processor& p, deadline when, std::uint64_t word);
+  void arm(fiber& f, processor& p, deadline when, std::uint64_t word) noexcept;
   void disarm(fiber& f) noexcept;
 
   /// A timer of p, which the caller holds. Throws std::bad_alloc.
@@ -141,8 +141,9 @@ class scheduler {
   };
   unstarted_fibers list_unstarted();
 
-  /// For <coir/metrics.hpp>. From any thread.
+  /// For <coir/metrics.hpp>. From any thread. Throws std::bad_alloc.
   metrics_snapshot snapshot();
+  std::uint64_t runs() const noexcept;  // of it, without memory
 
   // ---- for the tracer
   std::vector<worker*> started_workers();
@@ -205,7 +206,7 @@ class scheduler {
   bool start_taken(worker& w, processor& p, bool new_thread) noexcept;
   bool end_surplus(worker& w) noexcept;
   void start_thread(worker& w);
-  void report_once(const std::system_error& e) noexcept;
+  void report_once(const std::exception& e) noexcept;
   void stop_threads() noexcept;
   void publish_idle_deadline() noexcept;
 
@@ -286,6 +287,9 @@ class scheduler {
 
   // --- monitor (monitor.cpp)
   std::atomic<std::uint32_t> monitor_word_{0};
+  std::vector<watch>
+      seen_;  // the next two are its own, made before its thread, which could not say that it has no memory
+  slow_slices slow_;
   std::thread monitor_thread_;
   std::unique_ptr<blocked_watch> blocked_watch_;  // of COIR_DEBUG=blocked
   std::uint64_t schedtrace_retaken_ = 0;          // at the last line; of the monitor

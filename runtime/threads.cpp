@@ -58,8 +58,8 @@ struct registry {
 
   std::mutex lock;  // lock order: before scheduler::idle_lock_
   std::vector<scheduler*> all;
-  std::vector<scheduler*> open;                       // to start_in()
-  std::vector<const std::function<bool()>*> blocked;  // in run() or wait(); what each waits for
+  std::vector<scheduler*> open;                        // to start_in()
+  runtime_threads::blocked_in_run* blocked = nullptr;  // a list of those in run() or wait()
 };
 
 registry& the_registry() { return immortal<registry>(); }
@@ -76,16 +76,19 @@ std::thread start(std::function<void()> body) {
 
 void forget(std::size_t count) noexcept { own_threads.fetch_sub(count); }
 
-blocked_in_run::blocked_in_run(const std::function<bool()>& done) : done_(done) {
+blocked_in_run::blocked_in_run(const std::function<bool()>& done) noexcept : done_(done) {
   registry& r = the_registry();
   const std::lock_guard locked(r.lock);
-  r.blocked.push_back(&done_);
+  next_ = r.blocked;
+  if (next_ != nullptr) next_->previous_ = this;
+  r.blocked = this;
 }
 
 blocked_in_run::~blocked_in_run() {
   registry& r = the_registry();
   const std::lock_guard locked(r.lock);
-  std::erase(r.blocked, &done_);
+  (previous_ != nullptr ? previous_->next_ : r.blocked) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
 }
 
 }  // namespace runtime_threads
@@ -95,6 +98,7 @@ namespace runtime_registry {
 void add(scheduler& s) {
   registry& r = the_registry();
   const std::lock_guard locked(r.lock);
+  r.open.reserve(r.open.size() + 1);
   r.all.push_back(&s);
   r.open.push_back(&s);
 }
@@ -152,11 +156,14 @@ void if_all_quiescent(const std::function<void()>& f) {
   const std::size_t own = own_threads.load();
   const std::size_t threads = threads_of_process();
   // The smaller count of before and after: a thread that was counted in between must not hide another one.
-  if (threads == 0 || threads > std::min(own, own_threads.load()) + r.blocked.size()) return;
+  std::size_t blocked = 0;
+  for (const auto* b = r.blocked; b != nullptr; b = b->next()) ++blocked;
+  if (threads == 0 || threads > std::min(own, own_threads.load()) + blocked) return;
   // Between the two looks, as the threads: what an alarm has woken before this shows in the epochs.
   if (outside_timers::pending()) return;
   // A thread that has got what it waited for is about to go on.
-  if (std::any_of(r.blocked.begin(), r.blocked.end(), [](const auto* done) { return (*done)(); })) return;
+  for (const auto* b = r.blocked; b != nullptr; b = b->next())
+    if (b->done()) return;
   for (std::size_t i = 0; i < epochs.size(); ++i)
     if (r.all[i]->quiescent_epoch() != epochs[i]) return;
   f();

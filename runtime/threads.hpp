@@ -19,17 +19,23 @@ std::thread start(std::function<void()> body);
 /// Before `count` of them are told to end.
 void forget(std::size_t count) noexcept;
 
-/// While one lives, the calling plain thread counts as blocked in run() or wait().
+/// While one lives, the calling plain thread counts as blocked in run() or wait(). Needs no memory: a fiber may be
+/// running on behalf of the caller, whose frame must not be left then.
 class blocked_in_run {
  public:
   /// `done`: what it waits for; asked by others, under the registry's lock, until the destructor has returned.
-  explicit blocked_in_run(const std::function<bool()>& done);
+  explicit blocked_in_run(const std::function<bool()>& done) noexcept;
   ~blocked_in_run();
   blocked_in_run(const blocked_in_run&) = delete;
   blocked_in_run& operator=(const blocked_in_run&) = delete;
 
+  bool done() const { return done_(); }
+  const blocked_in_run* next() const noexcept { return next_; }
+
  private:
   const std::function<bool()>& done_;
+  blocked_in_run* next_ = nullptr;  // in the registry, under its lock
+  blocked_in_run* previous_ = nullptr;
 };
 
 }  // namespace runtime_threads

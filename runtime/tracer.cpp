@@ -61,7 +61,7 @@ class process_tracer {
   void detach(scheduler& s) noexcept {
     const std::lock_guard control(control_);
     std::erase(runtimes_, &s);
-    runs_ended_ += s.snapshot().runs;
+    runs_ended_ += s.runs();
     {
       const std::lock_guard output(output_);
       if (file_) drain_all();
@@ -221,7 +221,7 @@ class process_tracer {
   // Under control_. Runs of fibers since ever.
   std::uint64_t runs() const {
     std::uint64_t n = runs_ended_;
-    for (scheduler* s : runtimes_) n += s->snapshot().runs;
+    for (const scheduler* s : runtimes_) n += s->runs();
     return n;
   }
 

@@ -5,8 +5,8 @@
 // life of the runtime.
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "futex.hpp"
@@ -63,7 +63,7 @@ bool scheduler::start_taken(worker& w, processor& p, bool new_thread) noexcept {
   try {
     start_thread(w);
     return true;
-  } catch (const std::system_error& e) {
+  } catch (const std::exception& e) {  // no thread, or no memory for one
     // The workers that there are do the work, and a later push, or the monitor, tries again.
     report_once(e);
   }
@@ -88,7 +88,7 @@ bool scheduler::start_taken(worker& w, processor& p, bool new_thread) noexcept {
   return false;
 }
 
-void scheduler::report_once(const std::system_error& e) noexcept {
+void scheduler::report_once(const std::exception& e) noexcept {
   if (thread_failure_reported_.exchange(true)) return;
   std::fprintf(stderr, "coir: no thread for a processor: %s; its fibers wait for another one\n", e.what());
 }

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include <coir/chan.hpp>
+#include <coir/generator.hpp>
 #include <coir/mutex.hpp>
 #include <coir/runtime.hpp>
+#include <coir/time.hpp>
+#include <coir/timeout.hpp>
 
 #include "coir_test.hpp"
 #include "refusals.hpp"
@@ -95,6 +98,45 @@ TEST_P(Faults, ABlockedThreadThatCannotBeReplacedHoldsUpOthersOnlyAsLongAsItBloc
   rt.wait();
 }
 
+TEST_P(Faults, BlockingWithoutAThreadToHandOnToHoldsUpOthersOnlyAsLongAsItBlocks) {
+  coir::runtime rt{opts()};
+  rt.run([] {});
+  faults::refuse(call::thread_creation);
+  std::binary_semaphore unblock{0};
+  std::atomic<int> blocked{0};
+  std::vector<coir::task<int>> blockers;
+  for (unsigned i = 0; i < GetParam(); ++i) {
+    blockers.push_back(rt.spawn([&] {
+      return coir::blocking([&] {
+        ++blocked;
+        unblock.acquire();
+        unblock.release();
+        return 3;
+      });
+    }));
+  }
+  coir::task<int> waits = rt.spawn([] { return 5; });
+  coir_test::until([&] { return blocked > 0; });
+  unblock.release();
+  EXPECT_EQ(waits.get(), 5);
+  for (coir::task<int>& t : blockers) EXPECT_EQ(t.get(), 3);
+  rt.wait();
+}
+
+// What keeps time for plain threads has a thread, which is started when it is first needed.
+TEST_P(Faults, WithoutAThreadATimerOfAPlainThreadThrows) {
+  EXPECT_EXIT(
+      {
+        faults::refuse(call::thread_creation, 2);
+        EXPECT_THROW(coir::timer{1h}, std::system_error);
+        EXPECT_THROW(coir::timeout(1h, [] {}), std::system_error);
+        EXPECT_EQ(coir::timeout(1h, [] { return 2; }), 2);
+        EXPECT_TRUE(coir::after(1ms).recv());
+        std::_Exit(testing::Test::HasFailure() ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 // The processor is taken from the computing fiber for a thread that then cannot be had; what is queued there is not
 // lost, nor is there a deadlock.
 TEST_P(Faults, ARetakeThatFindsNoThreadLosesNothing) {
@@ -134,6 +176,22 @@ TEST_P(Faults, WithoutMemoryForAStackTheReportNamesTheSpawnSite) {
         rt.spawn([] {}).get();
       },
       testing::KilledBySignal(SIGABRT), "no stack for a fiber spawned at .*faults_test.cpp:[0-9]+: .*cannot reserve");
+}
+
+TEST_P(Faults, WithoutMemoryForAStackAGeneratorThrows) {
+  run([] {
+    const auto count_to_three = [](coir::generator<int>::yielder& yield) {
+      for (int i = 1; i <= 3; ++i) yield(i);
+    };
+    const coir::coroutine_options rare{.stack_size =
+                                           std::size_t{GetParam()} * 1024 * 1024};  // none of that size is free
+    faults::refuse(call::mapping, 1);
+    EXPECT_THROW(coir::generator<int>(rare, count_to_three), std::system_error);
+    EXPECT_EQ(faults::refused(call::mapping), 1);
+    int sum = 0;
+    for (const int i : coir::generator<int>(rare, count_to_three)) sum += i;
+    EXPECT_EQ(sum, 6);
+  });
 }
 
 TEST_P(Faults, WithoutMemoryForARecordSpawnThrowsAndNothingIsLost) {
@@ -234,6 +292,15 @@ TEST_P(Faults, WaitsThatEndForNoReasonAreTakenUpAgain) {
     EXPECT_EQ(ch.recv(), 7);  // a plain thread
     rt.wait();
   }
+}
+
+TEST_P(Faults, AWaitThatTheKernelRefusesIsReported) {
+  EXPECT_EXIT(
+      {
+        faults::refuse(call::futex_wait_broken);
+        run(work);
+      },
+      testing::KilledBySignal(SIGABRT), "coir: fatal: futex wait failed, errno 38");
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, Faults, coir_test::processors, coir_test::processors_name);

@@ -38,6 +38,18 @@ bool is_refused(call what) {
 }
 
 thread_local bool no_memory = false;
+thread_local int granted = 0;
+thread_local int memory_refusals = 0;
+std::atomic<bool> no_memory_anywhere{false};
+std::atomic<long> news{0};  // a statistic
+
+bool is_memory_refused() {
+  news.fetch_add(1, std::memory_order_relaxed);
+  if (no_memory_anywhere.load(std::memory_order_relaxed)) return true;
+  if (!no_memory || granted-- > 0) return false;
+  ++memory_refusals;
+  return true;
+}
 
 template <class Function>
 Function* next(const char* name) {
@@ -59,18 +71,33 @@ void refuse_nothing() {
   for (refusal& r : refusals) r.times = 0;
 }
 
-void refuse_memory(bool yes) { no_memory = yes; }
+void refuse_memory(bool yes) {
+  no_memory = yes;
+  granted = 0;
+  if (yes) memory_refusals = 0;
+}
+
+void refuse_memory_after(int calls) {
+  refuse_memory(true);
+  granted = calls;
+}
+
+int memory_refused() { return memory_refusals; }
+
+void refuse_memory_everywhere(bool yes) { no_memory_anywhere = yes; }
+
+long allocations() { return news.load(std::memory_order_relaxed); }
 
 }  // namespace faults
 
 void* operator new(std::size_t n) {
-  void* p = faults::no_memory ? nullptr : std::malloc(n);
+  void* p = faults::is_memory_refused() ? nullptr : std::malloc(n);
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
 void* operator new(std::size_t n, std::align_val_t alignment) {
   const auto a = static_cast<std::size_t>(alignment);
-  void* p = faults::no_memory ? nullptr : std::aligned_alloc(a, (n + a - 1) / a * a);
+  void* p = faults::is_memory_refused() ? nullptr : std::aligned_alloc(a, (n + a - 1) / a * a);
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
@@ -137,6 +164,8 @@ long syscall(long number, ...) noexcept {
   if (number == SYS_membarrier && is_refused(call::membarrier)) return fail(ENOSYS);
   if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && is_refused(call::futex_wait_early))
     return fail(EINTR);
+  if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && is_refused(call::futex_wait_broken))
+    return fail(ENOSYS);
   return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 

@@ -10,6 +10,7 @@ enum class call {
   any_process_advice,
   membarrier,
   futex_wait_early,
+  futex_wait_broken,
   signal_stack,
   count
 };
@@ -24,5 +25,15 @@ void refuse_nothing();
 
 /// operator new, for the calling thread.
 void refuse_memory(bool yes);
+
+/// The same after `granted` calls that are not refused; how many were refused by the calling thread since.
+void refuse_memory_after(int granted);
+int memory_refused();
+
+/// operator new, for all threads.
+void refuse_memory_everywhere(bool yes);
+
+/// How often operator new was called, by whatever thread.
+long allocations();
 
 }  // namespace faults

@@ -40,6 +40,9 @@ class alarm {
   timer_node* node_ = nullptr;  // ours unless armed or dead (timer_heap.hpp)
 };
 
+/// Ends the process with a report: for an alarm's function, which has nobody to throw to.
+[[noreturn]] void no_memory_for(const char* what) noexcept;
+
 /// A runtime by name: it may end meanwhile.
 class runtime_name {
  public:

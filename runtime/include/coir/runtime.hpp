@@ -170,7 +170,7 @@ class runtime {
 
  private:
   void check_outside() const;
-  void wait_for_main(detail::main_fiber& done);
+  void wait_for_main(detail::main_fiber& done) noexcept;
 
   std::unique_ptr<detail::scheduler, void (*)(detail::scheduler*)> scheduler_;
 };
