@@ -134,7 +134,8 @@ std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
   const std::size_t idle = std::min(free_low_, free_count());
   std::size_t n = idle > keep ? std::min(idle - keep, most) : 0;
   try {
-    blank_.reserve(blank_.size() + n);
+    // Doubled, not made just large enough: of a million stacks each batch would copy all before it.
+    if (blank_.size() + n > blank_.capacity()) blank_.reserve(2 * (blank_.size() + n));
   } catch (const std::bad_alloc&) {
     n = 0;
   }

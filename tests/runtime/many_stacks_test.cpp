@@ -1,13 +1,19 @@
 // Many fibers alive at once: what they cost, that each is guarded, and that the memory goes back when they have ended.
 #include <atomic>
+#include <cerrno>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <coir/metrics.hpp>
+
 #include "counted.hpp"
+#include "fiber.hpp"
 #include "gate.hpp"
+#include "worker.hpp"
 
 namespace {
 
@@ -57,6 +63,71 @@ TEST_P(ManyStacks, AParkedFiberCostsAPageAndNoMapping) {
     EXPECT_LT((resident_bytes() - memory) / many, 5'000U) << "bytes a fiber: a page, its record and its task";
     EXPECT_LT(mappings() - maps, static_cast<std::size_t>(many) / 10);
   });
+}
+
+std::size_t available_bytes() {
+  std::ifstream in("/proc/meminfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("MemAvailable:", 0) == 0) return std::stoull(line.substr(13)) * 1024;
+  return 0;
+}
+
+bool kernel_guards_without_mappings() {
+  constexpr int guard_install = 102;
+  const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool yes = ::madvise(page, bytes, guard_install) == 0;
+  ::munmap(page, bytes);
+  return yes;
+}
+
+/// As the kernel says, without a fault.
+bool is_readable(const char* byte, const int (&pipe)[2]) {
+  char read = 0;
+  if (::write(pipe[1], byte, 1) == 1) return ::read(pipe[0], &read, 1) == 1;
+  EXPECT_EQ(errno, EFAULT);
+  return false;
+}
+
+TEST_P(ManyStacks, AMillionParkedFibersAreGuardedInUnderFiveGibibytesThatGoBack) {
+  constexpr std::size_t million = 1'000'000;
+  constexpr std::size_t gibibyte = std::size_t{1} << 30;
+  if (!plain || GetParam() != 1) GTEST_SKIP() << "once, in a plain build";
+  if (available_bytes() < 6 * gibibyte) GTEST_SKIP() << "the machine has no 6 GiB of memory to spare";
+  coir::runtime rt{opts()};
+  park(rt, 10, [] {});
+  const std::size_t memory = resident_bytes();
+  const std::size_t maps = mappings();
+  std::size_t peak = 0;
+  {
+    gate door;
+    std::vector<const char*> bottoms(million);
+    rt.run([&] {
+      for (std::size_t i = 0; i < million; ++i) {
+        coir::go([&door, &bottoms, i] {
+          bottoms[i] = coir::detail::current_fiber()->bottom;
+          door.pass();
+        });
+      }
+      coir_test::until([&] { return coir::metrics().parked >= million; });
+    });
+    peak = resident_bytes() - memory;
+    EXPECT_LT(peak, 5 * gibibyte);
+    EXPECT_LT(mappings() - maps, 30'000U) << "vm.max_map_count is 65,530 by default";
+    if (kernel_guards_without_mappings()) {
+      int ends[2];
+      ASSERT_EQ(::pipe(ends), 0);
+      std::size_t guarded = 0;
+      for (const char* bottom : bottoms) guarded += is_readable(bottom - 1, ends) ? 0U : 1U;
+      for (std::size_t i = 0; i < million; i += 1000) EXPECT_TRUE(is_readable(bottoms[i], ends));
+      ::close(ends[0]);
+      ::close(ends[1]);
+      EXPECT_EQ(guarded, million);
+    }
+    rt.run([&] { door.open(); });
+    rt.wait();
+  }
+  coir_test::until([&] { return resident_bytes() < memory + peak / 20; });
 }
 
 TEST_P(ManyStacks, TheirMemoryGoesBackWhenTheyHaveEnded) {
