@@ -87,10 +87,12 @@ TEST_P(Idle, NoCpuIsUsedAfterAStormOfWakeUps) {
 
 // ---- no lost wake-up: each round ends only if both sides were woken -------------------------------------------------
 
+/// Of each of the next three tests: with three numbers of processors they make a million.
+const int rounds = scaled(120'000);
+
 TEST_P(Idle, AFiberMadeReadyByAThreadRuns) {
   coir::runtime rt{opts()};
   gate to_fiber, to_thread;
-  const int rounds = scaled(20'000);
   coir::task<void> fiber = rt.spawn([&] {
     for (int i = 0; i < rounds; ++i) {
       to_fiber.pass();
@@ -112,7 +114,7 @@ TEST_P(Idle, AFiberStartedByAThreadRuns) {
   coir::runtime rt{opts()};
   jitter wait;
   std::atomic<int> ran{0};
-  for (int i = 0; i < scaled(20'000); ++i) {
+  for (int i = 0; i < rounds; ++i) {
     rt.go([&] { ran.fetch_add(1, std::memory_order_release); });
     // Waits without a system call, so that the worker is met in each stage of going to sleep.
     for (int spins = 0; ran.load(std::memory_order_acquire) != i + 1; ++spins)
@@ -124,7 +126,6 @@ TEST_P(Idle, AFiberStartedByAThreadRuns) {
 TEST_P(Idle, FibersOfTwoRuntimesWakeEachOther) {
   coir::runtime one{opts()}, two{opts()};
   gate ping, pong;
-  const int rounds = scaled(20'000);
   coir::task<void> a = one.spawn([&] {
     jitter wait;
     for (int i = 0; i < rounds; ++i) {
@@ -145,6 +146,17 @@ TEST_P(Idle, FibersOfTwoRuntimesWakeEachOther) {
   });
   a.get();
   b.get();
+}
+
+// The last worker that goes to sleep must see the timer that was armed a moment before.
+TEST_P(Idle, AFiberMadeReadyByATimerRuns) {
+  run([] {
+    jitter wait;
+    for (int i = 0; i < scaled(20'000); ++i) {
+      coir::sleep_for(std::chrono::nanoseconds(i % 64 * 100));
+      wait();
+    }
+  });
 }
 
 TEST_P(Idle, FibersThatSpinUntilTheirChildHasRunFinish) {

@@ -13,6 +13,8 @@
 
 #include <unistd.h>
 
+#include <coir/metrics.hpp>
+
 #include "counted.hpp"
 #include "gate.hpp"
 
@@ -86,6 +88,15 @@ TEST_P(Retake, MoreReadersThanProcessors) {
     for (int i = 0; i < 20; ++i) readers.push_back(coir::spawn([&] { return pipe.read(); }));
     for (int i = 0; i < 20; ++i) coir::go([&] { pipe.write('x'); });
     for (coir::task<char>& t : readers) EXPECT_EQ(t.get(), 'x');
+  });
+}
+
+TEST_P(Retake, AFiberThatSleepsInTheOperatingSystem) {
+  run([] {
+    std::atomic<bool> ran{false};
+    coir::task<void> other = coir::spawn([&] { ran = true; });
+    while (!ran) ::usleep(500);
+    other.get();
   });
 }
 
@@ -315,37 +326,57 @@ TEST_P(Retake, ADeadlockAfterItIsReported) {
   }
 }
 
-TEST_P(Retake, ManyTimes) {
-  const int rounds = scaled(10'000);
-  run([&] {
-    // Two that block their threads for each other, so that every round needs a retake.
-    std::binary_semaphore ping{0};
-    std::binary_semaphore pong{0};
-    coir::task<void> other = coir::spawn([&] {
-      for (int i = 0; i < rounds; ++i) {
-        coir::blocking([&] { ping.acquire(); });
-        pong.release();
-        if (i % 3 == 0) coir::yield();
-      }
-    });
-    for (int i = 0; i < rounds; ++i) {
-      ping.release();
-      coir::blocking([&] { pong.acquire(); });
-      if (i % 5 == 0) coir::yield();
+/// Ten thousand in all, with three numbers of processors; under the sanitizers as well, since ThreadSanitizer looks
+/// here at how processors change hands.
+std::uint64_t share_of_ten_thousand(unsigned processors) {
+  return processors == 1 ? 2'000 : processors == 2 ? 3'000 : 5'000;
+}
+
+TEST_P(Retake, TenThousandTimesInAllByBlocking) {
+  coir::runtime rt{opts()};
+  rt.run([&] {
+    // Pairs that block their threads for each other, so that every round needs a processor to be handed on.
+    const int pairs = static_cast<int>(GetParam());
+    const int rounds = static_cast<int>(share_of_ten_thousand(GetParam())) / (2 * pairs) + 1;
+    std::vector<coir::task<void>> all;
+    for (int k = 0; k < pairs; ++k) {
+      all.push_back(coir::spawn([rounds] {
+        std::binary_semaphore ping{0};
+        std::binary_semaphore pong{0};
+        coir::task<void> other = coir::spawn([&] {
+          for (int i = 0; i < rounds; ++i) {
+            coir::blocking([&] { ping.acquire(); });
+            pong.release();
+            if (i % 3 == 0) coir::yield();
+          }
+        });
+        for (int i = 0; i < rounds; ++i) {
+          ping.release();
+          coir::blocking([&] { pong.acquire(); });
+          if (i % 5 == 0) coir::yield();
+        }
+        other.get();
+      }));
     }
-    other.get();
+    for (coir::task<void>& t : all) t.get();
   });
 }
 
-TEST_P(Retake, ManyTimesByTheMonitor) {
-  const int rounds = coir_test::thread_sanitizer ? 200 : 500;
-  run([&] {
+TEST_P(Retake, TenThousandTimesInAllByTheMonitor) {
+  coir::runtime rt{opts()};
+  rt.run([&] {
+    std::atomic<bool> stop{false};
     std::vector<coir::task<void>> all;
-    for (int k = 0; k < 4; ++k) {
+    for (unsigned k = 0; k < 4 * GetParam(); ++k) {  // so many that every processor has one that blocks
       all.push_back(coir::spawn([&] {
-        for (int i = 0; i < rounds / 4; ++i) block_the_thread();
+        while (!stop) {
+          block_the_thread();
+          coir::yield();  // which takes it back to a processor, to be retaken again
+        }
       }));
     }
+    coir_test::until([&] { return rt.metrics().retaken >= share_of_ten_thousand(GetParam()); });
+    stop = true;
     for (coir::task<void>& t : all) t.get();
   });
 }

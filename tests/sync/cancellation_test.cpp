@@ -22,11 +22,25 @@ class Cancellation : public coir_test::with_processors {};
 
 void block_forever() { coir::make_chan<void>().recv(); }
 
-/// A way to block, and the act that grants it.
+/// A way to block, and the act that grants it; none: only its time ends it.
 struct way {
   std::string name;
   std::function<void()> block;
   std::function<void()> grant;
+};
+
+/// What a mutex and its like can be waited for with. The holder is another fiber than those that wait.
+struct taken {
+  coir::mutex plain;
+  coir::shared_mutex shared, shared_by_readers;
+  coir::mutex of_condition;
+  coir::condition_variable changed;
+
+  taken() {
+    plain.lock();
+    shared.lock();
+    shared_by_readers.lock_shared();
+  }
 };
 
 /// All of them blocked at first. What they use lives as long as they do.
@@ -40,6 +54,10 @@ std::vector<way> ways() {
   const auto group = std::make_shared<coir::wait_group>();
   group->add(1);
   const auto count = std::make_shared<coir::latch>(1);
+  const auto timed = coir::make_chan<int>();
+  const auto locks = std::make_shared<taken>();
+  const auto finish = coir::make_chan<void>();
+  const auto joined = std::make_shared<coir::task<void>>(coir::spawn([finish] { finish.recv(); }));
   return {
       {"receive", [ch] { EXPECT_EQ(ch.recv(), 1); }, [ch] { ch.send(1); }},
       {"send", [out] { out.send(2); }, [out] { EXPECT_EQ(out.recv(), 2); }},
@@ -49,6 +67,44 @@ std::vector<way> ways() {
       {"semaphore", [permits] { permits->acquire(); }, [permits] { permits->release(); }},
       {"wait_group", [group] { group->wait(); }, [group] { group->done(); }},
       {"latch", [count] { count->wait(); }, [count] { count->count_down(); }},
+      {"timed receive",
+       [timed] {
+         int value = 0;
+         EXPECT_EQ(timed.recv_for(value, 10h), coir::recv_status::done);
+       },
+       [timed] { timed.send(4); }},
+      {"mutex",
+       [locks] {
+         locks->plain.lock();
+         locks->plain.unlock();
+       },
+       [locks] { locks->plain.unlock(); }},
+      {"shared_mutex",
+       [locks] {
+         locks->shared_by_readers.lock();
+         locks->shared_by_readers.unlock();
+       },
+       [locks] { locks->shared_by_readers.unlock_shared(); }},
+      {"shared_mutex, shared",
+       [locks] {
+         locks->shared.lock_shared();
+         locks->shared.unlock_shared();
+       },
+       [locks] { locks->shared.unlock(); }},
+      {"condition_variable",
+       [locks] {
+         std::unique_lock lock(locks->of_condition);
+         locks->changed.wait(lock);
+       },
+       [locks] { locks->changed.notify_one(); }},
+      {"task", [joined] { joined->wait(); },
+       [joined, finish] {
+         finish.send();
+         coir_test::until([&] { return joined->ready(); });
+       }},
+      {"sleep", [] { coir::sleep_for(10h); }, nullptr},
+      {"nil channel", [] { coir::chan<int>().recv(); }, nullptr},
+      {"empty select", [] { coir::select(); }, nullptr},
   };
 }
 
@@ -85,6 +141,7 @@ TEST_P(Cancellation, EndsTheCallUnderWay) {
 TEST_P(Cancellation, AfterTheGrantIsSeenAtTheNextCall) {
   run([] {
     for (const way& w : ways()) {
+      if (!w.grant) continue;
       bool granted = false;
       coir::task<void> t = coir::spawn([&] {
         w.block();
