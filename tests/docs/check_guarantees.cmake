@@ -1,0 +1,78 @@
+# docs/guarantees.md stays true: every test named in the last column of its tables is one that ctest knows, every row names
+# at least one, and every header named exists.
+#   cmake -Dpage=guarantees.md -Dctest=... -Dbuild_dir=... -Dsource_dir=... -P check_guarantees.cmake
+# A name is a GoogleTest's Suite.Test, without the parameters that it is run with; Suite.* for all of a suite; or what
+# ctest calls a test that is none of GoogleTest's.
+execute_process(
+  COMMAND "${ctest}" --test-dir "${build_dir}" -N
+  OUTPUT_VARIABLE listing
+  RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "ctest -N failed: ${result}")
+endif()
+if(listing MATCHES "([A-Za-z_]+_NOT_BUILT)")
+  message(FATAL_ERROR "${CMAKE_MATCH_1}: build all tests first")
+endif()
+# "  Test  #17: Processors/Idle.ParkedFibersUseNoCpu/2P" -> "Idle.ParkedFibersUseNoCpu"
+string(REGEX MATCHALL "Test +#[0-9]+: [^\n]+" tests "${listing}")
+set(known "\n")
+foreach(test IN LISTS tests)
+  string(REGEX REPLACE "^Test +#[0-9]+: " "" name "${test}")
+  if(name MATCHES "^[^/]+/([^/]+)/[^/]+$")
+    set(name "${CMAKE_MATCH_1}")
+  endif()
+  string(APPEND known "${name}\n")
+endforeach()
+
+file(READ "${page}" text)
+string(REPLACE ";" "," text "${text}")  # which would end an item of a list
+set(problems)
+set(count 0)
+string(REGEX MATCHALL "\n\\|[^\n]*\\|" rows "${text}")
+foreach(row IN LISTS rows)
+  if(row MATCHES "^\n\\| *(-|$)" OR row MATCHES "Checked by")
+    continue()
+  endif()
+  string(REGEX MATCH "\\|[^|]*\\|$" last "${row}")
+  string(REGEX MATCHALL "`[^`]+`" names "${last}")
+  if(NOT names)
+    list(APPEND problems "no test is named in:${row}")
+  endif()
+  foreach(name IN LISTS names)
+    math(EXPR count "${count} + 1")
+    string(REPLACE "`" "" name "${name}")
+    if(name MATCHES "^(model|gdb)\\.")
+      string(FIND "${known}" "\n${CMAKE_MATCH_1}." found)
+      if(found EQUAL -1)
+        continue()  # there is no spin, or no gdb, here
+      endif()
+    endif()
+    if(name MATCHES "^(.*\\.)\\*$")
+      string(FIND "${known}" "\n${CMAKE_MATCH_1}" found)
+    else()
+      string(FIND "${known}" "\n${name}\n" found)
+    endif()
+    if(found EQUAL -1)
+      list(APPEND problems "there is no test ${name}")
+    endif()
+  endforeach()
+endforeach()
+if(count LESS 100)
+  list(APPEND problems "only ${count} tests are named: is the page read as it should be?")
+endif()
+
+string(REGEX MATCHALL "<coir/[a-z_]+\\.hpp>" headers "${text}")
+list(REMOVE_DUPLICATES headers)
+foreach(header IN LISTS headers)
+  string(REGEX REPLACE "[<>]" "" path "${header}")
+  file(GLOB found "${source_dir}/*/include/${path}")
+  if(NOT found)
+    list(APPEND problems "there is no header ${header}")
+  endif()
+endforeach()
+
+if(problems)
+  list(JOIN problems "\n  " problems)
+  message(FATAL_ERROR "${page}:\n  ${problems}")
+endif()
+message(STATUS "${count} names of tests, all known")
