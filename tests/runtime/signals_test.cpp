@@ -48,6 +48,9 @@ class signal_storm {
   ~signal_storm() {
     stop_ = true;
     thread_.join();
+    // To threads that have not run since, a signal may be on its way, which the default would end the process by;
+    // ignoring them discards it.
+    std::signal(SIGUSR1, SIG_IGN);
     ::sigaction(SIGUSR1, &before_, nullptr);
   }
   signal_storm(const signal_storm&) = delete;
