@@ -47,6 +47,11 @@ bool delayed_call::stop() noexcept {
 
 bool delayed_call::restart(deadline due) {
   lock_.lock();
+  if (due != 0 && active_ && wake_.move(due, stamp_ + 1)) {
+    ++stamp_;
+    lock_.unlock();
+    return true;
+  }
   const bool was = silence();
   if (due != 0) {
     expected_.fetch_add(1, std::memory_order_relaxed);

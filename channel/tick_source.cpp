@@ -103,13 +103,18 @@ void fire(void* arg, std::uint64_t stamp) noexcept {
   if (last) core.release();
 }
 
+// Under the lock: a tick that is unread. It needs no destructor; and of senders there is none.
+void take_back(chan_core& core) noexcept {
+  if (core.count() != 0) core.removed();
+}
+
 // Under the lock.
 bool silence(chan_core& core, tick_source& s) noexcept {
   const bool was = s.active;
   s.active = false;
   ++s.stamp;
   if (s.wake.disarm()) --s.expected;
-  if (core.count() != 0) core.removed();  // a tick needs no destructor; and of senders there is none
+  take_back(core);
   return was;
 }
 
@@ -160,12 +165,19 @@ bool restart_ticks(chan_core& core, deadline due, std::int64_t period) {
   bool was = false;
   {
     const locked held(core);
-    was = silence(core, s);
+    was = s.active;
+    const bool moved = was && due != 0 && s.wake.move(due, s.stamp + 1);
+    if (moved) {
+      ++s.stamp;
+      take_back(core);
+    } else {
+      silence(core, s);
+    }
     s.due = due;
     s.period = period;
     if (due == 0)
       woken = tick_now(core, s);
-    else
+    else if (!moved)
       arm(core, s);
   }
   if (woken != nullptr) unpark(*woken);

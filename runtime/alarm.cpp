@@ -1,8 +1,8 @@
 // Alarms. Who may do what with the node of one, whose state word is described in timer_heap.hpp:
 //
-//   it lies with         armed by       disarmed by
+//   it lies with         armed by       disarmed, or moved, by
 //   a processor          a fiber there  whoever holds that processor: takes it out of the heap
-//                                       anybody else: moves the word to `cancelling`, then to `dead`
+//                                       anybody else: disarms it; moves the word to `cancelling`, then to `dead`
 //   the outside timers   anybody else   anybody, under their lock
 //
 //   word        node_ points to it   who frees it
@@ -67,6 +67,23 @@ void cancelled_from_outside(processor& p, const worker* w) noexcept {
     throw;
   }
   w->leave();
+}
+
+[[gnu::noinline]] bool alarm::move(deadline when, std::uint64_t stamp) noexcept {
+  timer_node* n = node_;
+  if (n == nullptr || n->home == nullptr) return false;
+  worker* w = current_worker();
+  processor* here = enter(w);
+  if (here == nullptr) return false;
+  // As in disarm(). While the processor is held, nobody else fires it.
+  const bool ours = n->home == here && n->word.load(std::memory_order_acquire) == timer_node::state::armed;
+  if (ours) {
+    tsan_release(n->arg);
+    n->stamp = stamp;
+    w->home->move_timer(*here, *n, std::min(when, no_deadline - 1));
+  }
+  w->leave();
+  return ours;
 }
 
 [[gnu::noinline]] bool alarm::disarm() noexcept {

@@ -257,9 +257,18 @@ timer_node* scheduler::push_timer(processor& p, deadline when, void (*fire)(void
     free_timer(n);
     throw;
   }
+  timer_is_visible();
+  return n;
+}
+
+void scheduler::move_timer(processor& p, timer_node& n, deadline when) noexcept {
+  p.timers.move(n, when);
+  timer_is_visible();
+}
+
+void scheduler::timer_is_visible() noexcept {
   light_fence();  // pairs with the heavy one in release_and_sleep(): the timer, then idle_
   if (idle_.load(std::memory_order_relaxed) != 0) wake_monitor();  // should this processor compute beyond the deadline
-  return n;
 }
 
 // Bracket open. The timer may be at home with another processor, and may be about to fire.

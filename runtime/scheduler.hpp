@@ -109,6 +109,8 @@ class scheduler {
   /// A timer of p, which the caller holds. Throws std::bad_alloc.
   timer_node* push_timer(processor& p, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
                          std::uint64_t stamp);
+  /// One that is armed there, to another time.
+  void move_timer(processor& p, timer_node& n, deadline when) noexcept;
 
   /// Tells the plain threads that wait, if nothing runs: after what made this runtime drained or stuck.
   void note_quiescent() noexcept;
@@ -220,6 +222,9 @@ class scheduler {
   std::uint32_t idle_count() const noexcept { return idle_.load(std::memory_order_relaxed) & idle_mask; }
 
   deadline print_schedtrace();  // schedtrace.cpp
+
+  // park.cpp
+  void timer_is_visible() noexcept;
 
   // retake.cpp
   bool retake(processor& p, worker& from, std::uint64_t tick) noexcept;

@@ -117,6 +117,14 @@ void timer_heap::push(timer_node& n) {
   publish();
 }
 
+void timer_heap::move(timer_node& n, deadline when) noexcept {
+  n.when = when;
+  entries_[n.index].when = when;
+  sift_up(n.index);
+  sift_down(n.index);
+  publish();
+}
+
 void timer_heap::erase(timer_node& n) noexcept {
   remove_at(n.index);
   free_timer(&n);

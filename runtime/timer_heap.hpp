@@ -87,6 +87,9 @@ class timer_heap {
 
   void push(timer_node& n);
 
+  /// Gives an armed node (it is in this heap) another time. Holder only.
+  void move(timer_node& n, deadline when) noexcept;
+
   /// Takes an armed node out (it is in this heap) and frees it. Holder only.
   void erase(timer_node& n) noexcept;
 

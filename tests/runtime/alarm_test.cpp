@@ -82,6 +82,56 @@ TEST_P(Alarm, ThatIsDisarmedIsNeverCalled) {
   body();
 }
 
+// Whether it can be moved is not the caller's to know: the fiber may have got to another processor. But mostly it can.
+TEST_P(Alarm, ThatIsMovedIsCalledOnceAtItsNewTimeWithItsNewStamp) {
+  run([] {
+    int moves = 0;
+    for (int i = 0; i < scaled(100); ++i) {
+      std::atomic<int> calls{0};
+      called c;
+      alarm before;
+      alarm a;
+      alarm after;
+      before.arm(deadline_after(1h), &count_call, &calls);
+      a.arm(deadline_after(i % 2 == 0 ? 2h : 20us), &called::call, &c, 1);
+      after.arm(deadline_after(3h), &count_call, &calls);
+      const deadline when = deadline_after(100us);
+      const bool moved = a.move(when, 2);
+      if (moved) ++moves;
+      if (moved || !a.disarm()) {
+        c.done.pass();
+        EXPECT_EQ(c.stamp, moved ? 2U : 1U);
+        EXPECT_GE(c.at, moved ? when : 0);
+      }
+      EXPECT_FALSE(a.disarm());
+      EXPECT_TRUE(before.disarm());
+      EXPECT_TRUE(after.disarm());
+      EXPECT_EQ(calls, 0);
+      if (testing::Test::HasFailure()) break;
+    }
+    EXPECT_GT(moves, 0);
+  });
+}
+
+TEST_P(Alarm, ThatIsNotArmedOrLiesElsewhereIsNotMoved) {
+  std::atomic<int> calls{0};
+  alarm a;
+  EXPECT_FALSE(a.move(deadline_after(1h), 1));
+  a.arm(deadline_after(1h), &count_call, &calls);
+  EXPECT_FALSE(a.move(deadline_after(1us), 1));
+  run([&] { EXPECT_FALSE(a.move(deadline_after(1us), 1)); });
+  EXPECT_TRUE(a.disarm());
+  EXPECT_EQ(calls, 0);
+  run([] {
+    called c;
+    alarm fired;
+    fired.arm(deadline_after(1us), &called::call, &c);
+    c.done.pass();
+    EXPECT_FALSE(fired.move(deadline_after(1h), 1));
+    EXPECT_FALSE(fired.disarm());
+  });
+}
+
 TEST_P(Alarm, ADeadlineLongPastIsCalledAtOnceAndNotByTheCaller) {
   const auto body = [] {
     called c;

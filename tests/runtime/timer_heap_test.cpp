@@ -126,7 +126,7 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
       return it;
     };
     for (int i = 0; i < coir_test::scaled(30'000); ++i) {
-      switch (random() % 6) {
+      switch (random() % 7) {
         case 0:
         case 1:
         case 2: {
@@ -150,6 +150,16 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
           }
           break;
         case 5:
+          if (!model.empty()) {
+            const auto it = random_entry();
+            const entry moved = it->second;
+            const deadline when = time + static_cast<deadline>(random() % 1000);
+            heap_.move(*moved.node, when);
+            model.erase(it);
+            model.emplace(when, moved);
+          }
+          break;
+        case 6:
           time += static_cast<deadline>(random() % 100);
           deadline last = 0;
           while (const due_timer due = heap_.pop_due(time)) {

@@ -68,13 +68,26 @@ deadline now() noexcept;
 template <class Rep, class Period>
 constexpr std::int64_t clamped_nanoseconds(std::chrono::duration<Rep, Period> d) {
   using namespace std::chrono;
+  using limits = std::numeric_limits<std::int64_t>;
+  // Integers of whole nanoseconds, as nearly all are: no floating point.
+  if constexpr (std::is_integral_v<Rep> && std::is_signed_v<Rep> && sizeof(Rep) <= sizeof(std::int64_t) &&
+                std::nano::den % Period::den == 0) {
+    constexpr std::int64_t unit = std::nano::den / Period::den;
+    if constexpr (Period::num <= limits::max() / unit) {
+      constexpr std::int64_t most = limits::max() / (unit * Period::num);
+      const std::int64_t count = d.count();
+      if (count > most) return limits::max();
+      if (count < -most) return limits::min();
+      return count * (unit * Period::num);
+    }
+  }
   using wide = duration<long double, std::nano>;
   if constexpr (std::chrono::treat_as_floating_point_v<Rep>) {
     if (!(d == d)) return 0;  // NaN: no time at all
   }
   const wide w = duration_cast<wide>(d);
-  if (w >= wide{9.2e18L}) return std::numeric_limits<std::int64_t>::max();
-  if (w <= wide{-9.2e18L}) return std::numeric_limits<std::int64_t>::min();
+  if (w >= wide{9.2e18L}) return limits::max();
+  if (w <= wide{-9.2e18L}) return limits::min();
   return ceil<nanoseconds>(d).count();
 }
 
