@@ -154,6 +154,39 @@ TEST_P(ChannelTypes, MoveOnly) {
   });
 }
 
+TEST_P(ChannelTypes, MoveOnlyAndTriviallyCopyable) {
+  run([] {
+    pass_through<channel_test::ticket>([](int i) { return channel_test::ticket(i); },
+                                       [](int i, channel_test::ticket v) { EXPECT_EQ(v.number, i); });
+    const chan<channel_test::ticket> ch = make_chan<channel_test::ticket>(1);
+    ch.send(channel_test::ticket(3));
+    ch.close();
+    for (channel_test::ticket t : ch) EXPECT_EQ(t.number, 3);
+  });
+}
+
+/// Says by itself what is sent back to whom, as Go's `type request struct { reply chan request }` does.
+struct request {
+  int number = 0;
+  chan<request> reply;
+  send_chan<request> to;
+  recv_chan<request> from;
+};
+
+TEST_P(ChannelTypes, ChannelsOfWhatHoldsSuchAChannel) {
+  run([] {
+    const chan<request> ch = make_chan<request>();
+    coir::task<void> server = coir::spawn([ch] {
+      for (const request& r : ch) r.to.send({r.number + 1, {}, {}, {}});
+    });
+    const chan<request> reply = make_chan<request>(1);
+    ch.send({1, reply, reply, reply});
+    EXPECT_EQ(reply.recv()->number, 2);
+    ch.close();
+    server.get();
+  });
+}
+
 TEST_P(ChannelTypes, NotDefaultConstructible) {
   run([] {
     pass_through<channel_test::no_default>([](int i) { return channel_test::no_default{i}; },

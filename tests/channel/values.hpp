@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace channel_test {
@@ -48,6 +49,15 @@ struct no_default {
   friend bool operator==(const no_default&, const no_default&) = default;
   int value;
 };
+
+/// Move-only, though its bytes may be copied.
+struct ticket {
+  explicit ticket(int n) noexcept : number(n) {}
+  ticket(ticket&&) noexcept = default;
+  ticket& operator=(ticket&&) noexcept = default;
+  int number;
+};
+static_assert(std::is_trivially_copyable_v<ticket> && !std::is_copy_constructible_v<ticket>);
 
 struct page {
   std::array<std::uint64_t, 512> words{};

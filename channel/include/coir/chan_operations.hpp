@@ -152,10 +152,10 @@ template <class T>
   using element = typed_element<T>;
   void* first = element::place(core, core->head());
   if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) <= 2 * sizeof(void*) && element::stored) {
-    const T value = *static_cast<T*>(first);
+    T value(std::move(*static_cast<T*>(first)));  // as T may be move-only all the same
     core->removed();
     core->lock.unlock();
-    return std::optional<T>(value);
+    return std::optional<T>(std::in_place, std::move(value));
   } else {
     std::optional<T> value;
     element::emplace(&value, first);
