@@ -157,6 +157,55 @@ TEST_P(Cancellation, AfterTheGrantIsSeenAtTheNextCall) {
   });
 }
 
+/// Of the timed calls that would block, those whose time is over do not.
+TEST_P(Cancellation, ATimedCallWhoseTimeIsOverDoesNotLook) {
+  run([] {
+    const auto go_on = coir::make_chan<void>(1);
+    const auto nobody = coir::make_chan<int>();
+    coir::timed_mutex taken;
+    taken.lock();
+    coir::shared_mutex written;
+    written.lock();
+    coir::semaphore one(1);
+    one.acquire();
+    coir::task<void> endless = coir::spawn([] { block_forever(); });
+    coir::task<void> t = coir::spawn([&] {
+      {
+        const coir::uncancellable guard;
+        go_on.recv();
+      }
+      const auto past = std::chrono::steady_clock::now() - 1s;
+      int value = 5;
+      EXPECT_FALSE(nobody.send_for(value, 0s));
+      EXPECT_EQ(nobody.recv_until(value, past), coir::recv_status::timed_out);
+      EXPECT_EQ(coir::select(coir::on_recv(nobody), coir::on_timeout(-1s)), 1U);
+      EXPECT_FALSE(taken.try_lock_for(0s));
+      EXPECT_FALSE(written.try_lock_for(0s));
+      EXPECT_FALSE(written.try_lock_shared_until(past));
+      EXPECT_FALSE(one.acquire_for(1, 0s));
+      EXPECT_FALSE(one.acquire_until(past));
+      EXPECT_FALSE(endless.wait_for(0s));
+      coir::sleep_until(past);
+      coir::mutex m;
+      coir::condition_variable changed;
+      std::unique_lock held(m);
+      EXPECT_EQ(changed.wait_for(held, 0s), std::cv_status::timeout);
+      EXPECT_FALSE(changed.wait_until(held, past, [] { return false; }));
+      EXPECT_THROW(changed.wait_for(held, 1h), coir::cancelled);
+      EXPECT_TRUE(held.owns_lock());
+      EXPECT_THROW(one.acquire_for(1, 1h), coir::cancelled);
+    });
+    t.request_stop();
+    go_on.send();
+    t.get();
+    endless.request_stop();
+    EXPECT_THROW(endless.get(), coir::cancelled);
+    taken.unlock();
+    written.unlock();
+    one.release();
+  });
+}
+
 TEST_P(Cancellation, WhatNeedNotBlockDoesNotLook) {
   run([] {
     auto go_on = coir::make_chan<void>(1);
