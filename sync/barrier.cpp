@@ -4,10 +4,6 @@
 
 namespace coir::detail {
 
-barrier_core::barrier_core(count expected) : expected_(expected), remaining_(expected) {
-  if (expected < 0 || expected > max) throw std::invalid_argument("coir: a barrier's count out of range");
-}
-
 barrier_core::arrival barrier_core::arrive(count n, bool drop) {
   if (n <= 0) throw std::invalid_argument("coir: arrival at a barrier that is not positive");
   waiters_.lock();

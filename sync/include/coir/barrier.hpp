@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -22,7 +23,7 @@ class barrier_core {
 
   static constexpr count max = INT64_MAX >> 2;
 
-  explicit barrier_core(count expected);
+  constexpr explicit barrier_core(count expected) : expected_(checked(expected)), remaining_(expected) {}
   ~barrier_core() { waiters_.check_unused("barrier", this); }
 
   struct arrival {
@@ -34,6 +35,11 @@ class barrier_core {
   void wait(phase joined);
 
  private:
+  static constexpr count checked(count n) {
+    if (n < 0 || n > max) throw std::invalid_argument("coir: a barrier's count out of range");
+    return n;
+  }
+
   wait_list waiters_;  // its lock guards all that follows
   phase phase_ = 0;
   count expected_;   // in the next phase
@@ -64,7 +70,7 @@ class barrier {
   };
 
   /// Throws std::invalid_argument if expected is negative or more than max().
-  explicit barrier(std::int64_t expected, CompletionFunction completion = CompletionFunction())
+  constexpr explicit barrier(std::int64_t expected, CompletionFunction completion = CompletionFunction())
       : core_(expected), completion_(std::move(completion)) {}
   barrier(const barrier&) = delete;
   barrier& operator=(const barrier&) = delete;
@@ -76,7 +82,7 @@ class barrier {
   [[nodiscard]] arrival_token arrive(std::int64_t n = 1) { return arrival_token{arrive_as(n, false)}; }
 
   /// Blocks until the arrival's phase has ended. Throws `cancelled` if it would block: the arrival counts all the same.
-  void wait(arrival_token&& arrived) { core_.wait(arrived.phase_); }
+  void wait(arrival_token&& arrived) const { core_.wait(arrived.phase_); }
 
   /// wait(arrive()).
   void arrive_and_wait() { core_.wait(arrive_as(1, false)); }
@@ -94,7 +100,7 @@ class barrier {
     return arrived.joined;
   }
 
-  detail::barrier_core core_;
+  mutable detail::barrier_core core_;  // mutable: wait() is const, as std::barrier's
   CompletionFunction completion_;
 };
 

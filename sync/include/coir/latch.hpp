@@ -28,7 +28,7 @@ class latch {
   bool try_wait() const noexcept { return count_.zero(); }
 
   /// Blocks until the count is zero. Throws `cancelled`, but only if it would block.
-  void wait() { count_.wait(); }
+  void wait() const { count_.wait(); }
 
   /// count_down(n), wait().
   void arrive_and_wait(std::int64_t n = 1) {
@@ -42,7 +42,7 @@ class latch {
     return n;
   }
 
-  detail::countdown count_;
+  mutable detail::countdown count_;  // mutable: wait() is const, as std::latch's
 };
 
 }  // namespace coir

@@ -62,7 +62,7 @@ class semaphore {
   void release(count_type n = 1);
 
   /// Whether acquire(1) would have to wait now.
-  bool locked() noexcept { return permits_.exhausted(); }
+  bool locked() const noexcept { return permits_.exhausted(); }
 
  private:
   void check(count_type n) const {
@@ -70,7 +70,7 @@ class semaphore {
   }
   [[noreturn]] void refuse(count_type n) const;
 
-  detail::permits permits_;
+  mutable detail::permits permits_;  // mutable: to look, too, it has to lock
 };
 
 }  // namespace coir
