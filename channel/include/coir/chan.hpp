@@ -103,6 +103,8 @@ inline recv_status received(attempt a, recv_status if_not) noexcept {
 /// The sending members of Handle, which is derived from this and from chan_handle.
 template <class Handle, class T>
 class send_members {
+  static_assert(std::is_object_v<T>, "coir: a channel's element is an object type, or void");
+
  public:
   /// Sends: blocks until a receiver has taken the value or the buffer has room. Throws closed_channel on a closed
   /// channel (also when it is closed meanwhile); an rvalue is then left as it was.
@@ -198,6 +200,8 @@ class send_members<Handle, void> {
 /// The receiving members of Handle, which is derived from this and from chan_handle.
 template <class Handle, class T>
 class recv_members {
+  static_assert(std::is_object_v<T>, "coir: a channel's element is an object type, or void");
+
  public:
   /// Receives: blocks until there is a value; nullopt: the channel is closed and drained.
   // Inlined, or else GCC builds the result of a small T in memory, piecewise, and stalls reading it back as a whole.

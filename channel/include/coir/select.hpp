@@ -208,6 +208,8 @@ template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan
           class Handler = detail::no_handler>
 requires(!detail::sends_void<Chan>) [[nodiscard]] auto on_send(Chan&& channel, Value&& value, Handler&& handler = {}) {
   using T = typename std::remove_cvref_t<Chan>::value_type;
+  detail::check_value<T, Value&&>();
+  detail::check_plain_handler<Handler>();
   return detail::send_case<T, detail::send_operand<T, Value&&>, Handler>(
       std::forward<Chan>(channel), std::forward<Value>(value), std::forward<Handler>(handler));
 }
@@ -216,6 +218,7 @@ requires(!detail::sends_void<Chan>) [[nodiscard]] auto on_send(Chan&& channel, V
 template <detail::sendable Chan, class Handler = detail::no_handler>
 requires detail::sends_void<Chan>
 [[nodiscard]] auto on_send(Chan&& channel, Handler&& handler = {}) {
+  detail::check_plain_handler<Handler>();
   return detail::send_case<void, detail::send_operand<detail::unit, detail::unit&&>, Handler>(
       std::forward<Chan>(channel), detail::unit{}, std::forward<Handler>(handler));
 }
@@ -223,24 +226,28 @@ requires detail::sends_void<Chan>
 /// Taken when nothing else was for d, counted from the call of select. Zero or less: if nothing else is ready.
 template <class Rep, class Period, class Handler = detail::no_handler>
 [[nodiscard]] auto on_timeout(std::chrono::duration<Rep, Period> d, Handler&& handler = {}) {
+  detail::check_plain_handler<Handler>();
   return detail::timeout_case<Handler>(detail::timeout_operand(d), std::forward<Handler>(handler));
 }
 
 /// Taken when nothing else was until t. A clock other than steady_clock is read now.
 template <class Clock, class Duration, class Handler = detail::no_handler>
 [[nodiscard]] auto on_timeout(std::chrono::time_point<Clock, Duration> t, Handler&& handler = {}) {
+  detail::check_plain_handler<Handler>();
   return detail::timeout_case<Handler>(detail::timeout_operand(t), std::forward<Handler>(handler));
 }
 
 /// Ready once a stop is requested; never for a token without a state.
 template <class Handler = detail::no_handler>
 [[nodiscard]] auto on_stop(std::stop_token token, Handler&& handler = {}) {
+  detail::check_plain_handler<Handler>();
   return detail::stop_case<Handler>(std::move(token), std::forward<Handler>(handler));
 }
 
 /// Taken at once if, at that instant, no other case could proceed: such a select never blocks.
 template <class Handler = detail::no_handler>
 [[nodiscard]] auto otherwise(Handler&& handler = {}) {
+  detail::check_plain_handler<Handler>();
   return detail::otherwise_case<Handler>(std::in_place, std::forward<Handler>(handler));
 }
 

@@ -105,6 +105,20 @@ struct no_handler {
   constexpr void operator()(Args&&...) const noexcept {}
 };
 
+/// Of every case but a receive.
+template <class Handler>
+constexpr void check_plain_handler() {
+  static_assert(std::is_invocable_v<Handler&>,
+                "coir: the handler of this case takes no arguments (only that of a receive does)");
+}
+
+/// Of a send: what a T can be made from.
+template <class T, class Value>
+constexpr void check_value() {
+  static_assert(std::is_constructible_v<T, Value>,
+                "coir: the value to send does not convert to the channel's element type (move one that is move-only)");
+}
+
 /// In place of a handler: assigns what was received.
 template <class T>
 struct fill_optional {

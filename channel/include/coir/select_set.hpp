@@ -162,11 +162,14 @@ class select_set {
             class Handler = detail::no_handler>
   requires(!detail::sends_void<Chan>) std::size_t send(Chan&& channel, Value&& value, Handler&& handler = {}) {
     using T = typename std::remove_cvref_t<Chan>::value_type;
+    detail::check_value<T, Value&&>();
+    detail::check_plain_handler<std::decay_t<Handler>>();
     return add(std::make_unique<detail::set_send<T, std::decay_t<Handler>>>(
         std::forward<Chan>(channel), static_cast<T>(std::forward<Value>(value)), std::forward<Handler>(handler)));
   }
   template <detail::sendable Chan, class Handler = detail::no_handler>
   requires detail::sends_void<Chan> std::size_t send(Chan&& channel, Handler&& handler = {}) {
+    detail::check_plain_handler<std::decay_t<Handler>>();
     return add(std::make_unique<detail::set_send<void, std::decay_t<Handler>>>(
         std::forward<Chan>(channel), detail::unit{}, std::forward<Handler>(handler)));
   }
@@ -184,6 +187,7 @@ class select_set {
   /// Adds a case that is ready once a stop is requested.
   template <class Handler = detail::no_handler>
   std::size_t stop(std::stop_token token, Handler&& handler = {}) {
+    detail::check_plain_handler<std::decay_t<Handler>>();
     return add(
         std::make_unique<detail::set_stop<std::decay_t<Handler>>>(std::move(token), std::forward<Handler>(handler)));
   }
@@ -191,6 +195,7 @@ class select_set {
   /// Adds the case that is taken if no other one is ready: wait() then never blocks.
   template <class Handler = detail::no_handler>
   std::size_t otherwise(Handler&& handler = {}) {
+    detail::check_plain_handler<std::decay_t<Handler>>();
     return add(
         std::make_unique<detail::set_otherwise<std::decay_t<Handler>>>(std::in_place, std::forward<Handler>(handler)));
   }
@@ -207,6 +212,7 @@ class select_set {
   std::size_t add(std::unique_ptr<detail::set_case> added);
   template <class Handler>
   std::size_t add_timeout(detail::timeout_operand t, Handler&& handler) {
+    detail::check_plain_handler<std::decay_t<Handler>>();
     return add(std::make_unique<detail::set_timeout<std::decay_t<Handler>>>(t, std::forward<Handler>(handler)));
   }
 

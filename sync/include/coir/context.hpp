@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -156,6 +157,7 @@ template <class Clock, class Duration>
 /// std::bad_alloc, and what copying them throws.
 template <class K, class V>
 [[nodiscard]] context with_value(const context& parent, K&& key, V&& value) {
+  static_assert(std::equality_comparable<detail::context_key<K>>, "coir: the key of a context's value needs an ==");
   using node = detail::value_node<detail::context_key<K>, std::decay_t<V>>;
   return detail::context_access::make(detail::node_handle(
       new node(detail::context_access::node(parent), std::forward<K>(key), std::forward<V>(value))));

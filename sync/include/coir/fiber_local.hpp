@@ -45,6 +45,8 @@ class fiber_local {
 
  private:
   [[gnu::noinline]] T& make() const {
+    static_assert(
+        requires { T{}; }, "coir: the first use of a fiber_local makes a T{}, which this type does not allow");
     std::unique_ptr<T> fresh(new T{});  // may itself use fiber_locals, so the table is looked up after it
     detail::make_locals().put(key_, fresh.get(), [](void* value) noexcept { delete static_cast<T*>(value); });
     return *fresh.release();

@@ -40,6 +40,7 @@ class single_flight {
   /// itself. Throws what the leader's f, or copying the result, throws; `cancelled` if it would block.
   template <class F>
   V run(const K& key, F&& f) {
+    static_assert(std::is_invocable_v<F>, "coir: the function of a single_flight takes no arguments (capture instead)");
     std::unique_lock lock(mutex_);
     const auto [place, leads] = flights_.try_emplace(key);
     if (leads) {
@@ -110,6 +111,7 @@ class single_flight {
         std::forward<F>(f)();
         led.value.emplace();
       } else {
+        static_assert(std::is_constructible_v<V, std::invoke_result_t<F>>, "coir: f must return what V is made from");
         led.value.emplace(std::forward<F>(f)());
       }
     } catch (const cancelled&) {

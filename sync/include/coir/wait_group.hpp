@@ -46,6 +46,14 @@ class wait_group {
   /// std::bad_alloc.
   template <class F>
   void go(F&& f, source_location at = source_location::current()) {
+    static_assert(std::is_invocable_v<std::decay_t<F>>,
+                  "coir: a fiber's function takes no arguments (capture instead)");
+    if constexpr (std::is_invocable_v<std::decay_t<F>>) start(std::forward<F>(f), at);
+  }
+
+ private:
+  template <class F>
+  void start(F&& f, source_location at) {
     static_assert(!detail::is_async<std::invoke_result_t<std::decay_t<F>>>,
                   "coir: this would drop the async and not run it; spawn() it");
     add(1);
@@ -63,7 +71,6 @@ class wait_group {
     }
   }
 
- private:
   struct finished {
     wait_group& group;
     ~finished() {
