@@ -10,8 +10,12 @@
 //   fired       until it is armed    the alarm; its function has been called, or is about to be
 //               or disarmed again
 //   orphaned    as for fired         the alarm; the runtime has ended, its function is never called
-//   cancelling  no                   nobody yet, and the heap does not go: the canceller may touch it, and its
-//   scheduler dead        no                   the heap
+//   cancelling  no                   nobody yet, and the heap does not go: the canceller may touch it
+//   dead        no                   the heap
+//
+// While the word says `cancelling` nothing is waited for: who pops the node holds its processor and waits for the word,
+// and who holds the scheduler's idle_lock_ may be waiting for the processor. So the runtime is told that it may be
+// stuck only when the word says `dead`, as a visitor, without whom it does not go either.
 //
 // Rejected: to count the dead before the word is moved (a timer that fires meanwhile would have to be uncounted, and a
 // heap whose count is too high looks empty to deadlock detection), or after it (the runtime may be gone by then).
@@ -35,7 +39,7 @@ namespace {
 processor* enter(worker* w) noexcept { return w != nullptr ? w->enter() : nullptr; }
 
 // The word of a node of p is `cancelling`: p, and its scheduler, stay until it is not.
-void cancelled_from_outside(processor& p, const worker* w) noexcept {
+void count_cancelled(processor& p) noexcept {
   p.timers.note_dead();
   // Nobody else may come by: an idle processor is not looked after before its next deadline. Not to be had: whoever has
   // it comes by, or the next one who cancels.
@@ -43,8 +47,20 @@ void cancelled_from_outside(processor& p, const worker* w) noexcept {
     p.timers.clean();
     p.unlock();
   }
+}
+
+/// By who has moved the word to `cancelling`.
+void cancel_from_outside(timer_node& n, const worker* w) noexcept {
+  processor& p = *n.home;
+  scheduler& home = *p.home();
+  count_cancelled(p);
   // Without this timer its runtime may be stuck, and it is not one of its workers that would find out.
-  if ((w == nullptr || w->home != p.home()) && p.timers.seems_idle()) p.home()->note_quiescent();
+  const bool tell = (w == nullptr || w->home != &home) && p.timers.seems_idle();
+  if (tell) home.come_in();
+  n.word.store(timer_node::state::dead, std::memory_order_release);  // the node's last touch; pairs with settled()
+  if (!tell) return;
+  home.note_quiescent();
+  home.go_out();
 }
 
 }  // namespace
@@ -99,11 +115,9 @@ void cancelled_from_outside(processor& p, const worker* w) noexcept {
     if (ours) return true;
   }
   timer_node::state seen = timer_node::state::armed;
-  processor* home = n->home;
   // acq_rel: pairs with pop_due() and abandon(); whoever loses leaves the node to the other.
   if (n->word.compare_exchange_strong(seen, timer_node::state::cancelling, std::memory_order_acq_rel)) {
-    cancelled_from_outside(*home, w);
-    n->word.store(timer_node::state::dead, std::memory_order_release);  // the last touch of all; pairs with settled()
+    cancel_from_outside(*n, w);
     return true;
   }
   free_timer(n);

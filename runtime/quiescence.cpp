@@ -46,7 +46,7 @@ bool scheduler::quiescent_locked() noexcept {
 }
 
 bool scheduler::timers_pending_locked() noexcept {
-  return std::any_of(processors_.begin(), processors_.end(), [](const auto& p) { return p->timers.live() != 0; });
+  return std::any_of(processors_.begin(), processors_.end(), [](const auto& p) { return p->timers.pending() != 0; });
 }
 
 bool scheduler::drained() noexcept {

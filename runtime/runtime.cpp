@@ -135,7 +135,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
 // Nothing is left to run. In this order: who may still start a worker's thread (a foreign thread that pushed the last
 // fiber; the monitor), then the workers.
 void scheduler::stop_threads() noexcept {
-  for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();
+  for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();  // pairs with go_out()
   blocked_watch_.reset();
   if (monitor_thread_.joinable()) {
     runtime_threads::forget(1);
@@ -167,6 +167,8 @@ scheduler::~scheduler() {
     p->timers.abandon();
     p->unlock();
   }
+  // Who was cancelling one came in before that was seen to be done.
+  for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();  // pairs with go_out()
   tracer::detach(*this);
 }
 

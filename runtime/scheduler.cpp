@@ -159,12 +159,12 @@ void scheduler::inject(runnable* r) noexcept {
   const std::uint32_t idle = idle_.load(std::memory_order_relaxed);
   if ((idle & idle_mask) != 0) wake_one();
   if ((idle & monitor_sleeps) != 0) wake_monitor();
-  visitors_.fetch_sub(1, std::memory_order_release);  // the last touch; pairs with stop_threads()
+  go_out();
 }
 
 // From a worker without a processor; what is moved has just been switched away from.
 void scheduler::inject_own(fiber& f) noexcept {
-  visitors_.fetch_add(1, std::memory_order_relaxed);
+  come_in();
   inject(&f);
 }
 
@@ -175,7 +175,7 @@ void scheduler::start(start_record* r) noexcept {
   worker* w = current_worker();
   processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
   if (held == nullptr) [[unlikely]] {
-    visitors_.fetch_add(1, std::memory_order_relaxed);
+    come_in();
     started_outside_.fetch_add(1, std::memory_order_relaxed);
     inject(r);
     return;
@@ -210,7 +210,7 @@ void scheduler::make_ready(runnable& r) noexcept {
   processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
   if (held == nullptr) [[unlikely]] {
     if (w != nullptr) observe_wake(*w, nullptr, r);
-    visitors_.fetch_add(1, std::memory_order_relaxed);
+    come_in();
     inject(&r);
     return;
   }

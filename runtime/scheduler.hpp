@@ -115,6 +115,12 @@ class scheduler {
   /// Tells the plain threads that wait, if nothing runs: after what made this runtime drained or stuck.
   void note_quiescent() noexcept;
 
+  /// Visitors, who are no fibers of this runtime: it does not go before they have gone out. Come in only while
+  /// something else keeps it from going.
+  void come_in() noexcept { visitors_.fetch_add(1, std::memory_order_relaxed); }
+  // release: the last touch; pairs with stop_threads() and ~scheduler()
+  void go_out() noexcept { visitors_.fetch_sub(1, std::memory_order_release); }
+
   /// Told from any other in the process, dead ones too.
   std::uint64_t serial() const noexcept { return serial_; }
 
@@ -257,7 +263,7 @@ class scheduler {
   std::atomic<std::uint64_t> ended_outside_{0};
   std::atomic<std::uint64_t> parked_outside_{0};
   std::atomic<std::uint64_t> injected_count_{0};
-  std::atomic<std::uint32_t> visitors_{0};  // foreign threads that are inside inject()
+  std::atomic<std::uint32_t> visitors_{0};  // foreign threads that are inside inject(), or have cancelled a timer
   std::atomic<bool> cancel_all_{false};
   async_list asyncs_;
   std::atomic<bool> stopping_{false};

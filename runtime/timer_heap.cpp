@@ -65,7 +65,6 @@ void timer_heap::place(std::size_t i, entry e) noexcept {
 
 void timer_heap::publish() noexcept {
   earliest_.store(entries_.empty() ? no_deadline : entries_.front().when, std::memory_order_relaxed);
-  size_.store(entries_.size(), std::memory_order_relaxed);
   count_.store(entries_.size(), std::memory_order_relaxed);
 }
 

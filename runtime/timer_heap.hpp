@@ -79,9 +79,9 @@ class timer_heap {
     return count >= clean_from && dead_.load(std::memory_order_relaxed) * 2 >= count;
   }
 
-  /// Live timers, for anyone: a hint.
+  /// Live timers, for anyone: a hint; but while no worker touches the heap never too few, even if somebody cleans it.
   std::size_t pending() const noexcept {
-    const std::size_t all = size_.load(std::memory_order_relaxed);
+    const std::size_t all = count_.load(std::memory_order_relaxed);
     return all - std::min(all, dead_.load(std::memory_order_relaxed));
   }
 
@@ -121,10 +121,9 @@ class timer_heap {
   void shrink() noexcept;
 
   std::vector<entry> entries_;
-  std::atomic<std::size_t> count_{0};  // of entries_
+  std::atomic<std::size_t> count_{0};  // entries_.size()
   std::atomic<std::size_t> dead_{0};
   std::atomic<deadline> earliest_{no_deadline};
-  std::atomic<std::size_t> size_{0};  // entries_.size()
 };
 
 /// A node for a timer of `home`; freed by free_timer().

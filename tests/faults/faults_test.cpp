@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include <coir/alarm.hpp>
 #include <coir/chan.hpp>
 #include <coir/generator.hpp>
 #include <coir/mutex.hpp>
@@ -301,6 +302,61 @@ TEST_P(Faults, AWaitThatTheKernelRefusesIsReported) {
         run(work);
       },
       testing::KilledBySignal(SIGABRT), "coir: fatal: futex wait failed, errno 38");
+}
+
+/// A thread that cancels a runtime's last timer, and is slow to tell those who wait for the runtime's end.
+struct slow_canceller {
+  explicit slow_canceller(coir::runtime& r) : rt(r) {}
+
+  coir::runtime& rt;
+  std::thread other;
+  coir::detail::alarm timer;
+  coir::detail::deadline when = 0;
+  std::binary_semaphore ran{0};
+  bool was_slow = false;
+  bool others_went_on = false;
+
+  static void never_mind(void*, std::uint64_t) noexcept {}
+
+  void cancel() {
+    faults::before_next_wake([](void* self) { static_cast<slow_canceller*>(self)->be_slow(); }, this);
+    timer.disarm();
+    faults::before_next_wake(nullptr, nullptr);
+    if (other.joinable()) other.join();
+  }
+
+  /// Meanwhile the timer becomes due, somebody looks at it, and another thread has work for the runtime.
+  void be_slow() {
+    was_slow = true;
+    std::this_thread::sleep_until(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(when) + 10ms));
+    other = std::thread([this] { rt.go([this] { ran.release(); }); });
+    others_went_on = ran.try_acquire_for(10s);
+  }
+};
+
+TEST_P(Faults, WhoIsSlowToTellOfACancelledTimerHoldsUpNobody) {
+  bool was_slow = false;
+  while (!was_slow) {  // not, if nobody waited yet, or the timer had fired
+    coir::runtime rt{opts()};
+    slow_canceller canceller(rt);
+    auto end = coir::make_chan<void>();
+    std::binary_semaphore armed{0};
+    rt.go([&, end] {
+      canceller.when = coir::detail::deadline_after(30ms);
+      canceller.timer.arm(canceller.when, &slow_canceller::never_mind, nullptr);
+      armed.release();
+      end.recv();
+    });
+    std::thread thread([&] {
+      armed.acquire();
+      canceller.cancel();
+      end.send();
+    });
+    rt.wait();
+    thread.join();
+    was_slow = canceller.was_slow;
+    EXPECT_EQ(canceller.others_went_on, was_slow);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, Faults, coir_test::processors, coir_test::processors_name);

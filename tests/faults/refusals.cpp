@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include <dlfcn.h>
 #include <linux/futex.h>
@@ -50,6 +51,8 @@ bool is_memory_refused() {
   ++memory_refusals;
   return true;
 }
+thread_local void (*at_wake)(void*) = nullptr;
+thread_local void* at_wake_arg = nullptr;
 
 template <class Function>
 Function* next(const char* name) {
@@ -87,6 +90,11 @@ int memory_refused() { return memory_refusals; }
 void refuse_memory_everywhere(bool yes) { no_memory_anywhere = yes; }
 
 long allocations() { return news.load(std::memory_order_relaxed); }
+
+void before_next_wake(void (*f)(void*), void* arg) {
+  at_wake = f;
+  at_wake_arg = arg;
+}
 
 }  // namespace faults
 
@@ -166,6 +174,8 @@ long syscall(long number, ...) noexcept {
     return fail(EINTR);
   if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && is_refused(call::futex_wait_broken))
     return fail(ENOSYS);
+  if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAKE && faults::at_wake != nullptr)
+    std::exchange(faults::at_wake, nullptr)(faults::at_wake_arg);
   return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 

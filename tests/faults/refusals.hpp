@@ -36,4 +36,7 @@ void refuse_memory_everywhere(bool yes);
 /// How often operator new was called, by whatever thread.
 long allocations();
 
+/// f(arg) is called just before the next futex wake of the calling thread, as if it were slow there.
+void before_next_wake(void (*f)(void*), void* arg);
+
 }  // namespace faults
