@@ -33,15 +33,21 @@ void condition_variable::notify_all() noexcept {
   wakes.unpark_all();
 }
 
-void condition_variable::enlist(entry& e) noexcept {
+void condition_variable::enlist(entry& e, bool stoppable) noexcept {
   waiters_.lock();
   waiters_.push_back(e);
+  if (stoppable) {
+    e.link.lock();
+    e.where = this;
+    e.link.unlock();
+  }
   waiters_.unlock();
 }
 
 void condition_variable::withdraw(entry& e) noexcept {
   waiters_.lock();
   waiters_.remove(e);
+  leave(e);
   if (e.popped) --departing_;
   waiters_.unlock();
 }
@@ -54,6 +60,7 @@ detail::wake condition_variable::sleep(entry& e, detail::deadline until) noexcep
     how = waiters_.wait(e, {"condition_variable wait", this}, until);
     if (how == detail::wake::fired) return how;
   }
+  leave(e);
   if (e.popped) --departing_;
   waiters_.unlock();
   return how;
@@ -61,6 +68,7 @@ detail::wake condition_variable::sleep(entry& e, detail::deadline until) noexcep
 
 /// Under the lock: unlinks the entry; false if its owner is no longer to be woken.
 bool condition_variable::wake(entry& e, detail::wake_list& wakes) noexcept {
+  leave(e);
   if (e.asleep && waiters_.claim(e, wakes)) return true;
   waiters_.remove(e);
   e.popped = true;
@@ -68,12 +76,29 @@ bool condition_variable::wake(entry& e, detail::wake_list& wakes) noexcept {
   return !e.asleep;
 }
 
+/// Under the lock: no stop callback comes here through the entry any more.
+void condition_variable::leave(entry& e) noexcept {
+  if (e.where == nullptr) return;
+  e.link.lock();
+  e.where = nullptr;
+  e.link.unlock();
+}
+
+/// The entry is there as long as its stop callback.
 void condition_variable::wake_stopped(entry& e) noexcept {
   detail::wake_list wakes;
-  waiters_.lock();
-  if (e.queued) wake(e, wakes);
-  waiters_.unlock();
-  wakes.unpark_all();
+  for (detail::backoff pause;; pause()) {
+    e.link.lock();
+    condition_variable* const here = e.where;
+    const bool locked = here != nullptr && here->waiters_.try_lock();
+    e.link.unlock();
+    if (here == nullptr) return;
+    if (!locked) continue;
+    here->wake(e, wakes);
+    here->waiters_.unlock();
+    wakes.unpark_all();
+    return;
+  }
 }
 
 }  // namespace coir

@@ -1,10 +1,13 @@
 // coir::condition_variable: who is woken, and that the lock is held again whatever ended the wait.
 #include <coir/condition_variable.hpp>
 
+#include <cstddef>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <stop_token>
 #include <vector>
 
 #include <coir/mutex.hpp>
@@ -322,6 +325,38 @@ TEST_P(condition_variable_test, MayBeDestroyedOnceAllAreNotified) {
         });
         changed->notify_all();
         changed.reset();
+        waiter.join();
+      }
+    }
+  });
+}
+
+// The request finds waiters that have been notified, and may not have run since.
+TEST_P(condition_variable_test, MayBeDestroyedOnceAllAreNotifiedThoughAStopRequestComesLater) {
+  run([] {
+    for (const kind k : both_kinds) {
+      const int rounds = k == kind::fiber ? scaled(2'000) : scaled(200);
+      for (int r = 0; r < rounds; ++r) {
+        coir::mutex m;
+        alignas(coir::condition_variable) std::byte memory[sizeof(coir::condition_variable)];
+        auto* const changed = ::new (memory) coir::condition_variable;
+        std::stop_source stop;
+        bool enlisted = false;
+        bool notified = false;
+        actor waiter(k, [&, token = stop.get_token()] {
+          std::unique_lock lock(m);
+          enlisted = true;
+          EXPECT_TRUE(changed->wait(lock, token, [&] { return notified; }));
+        });
+        until([&] {
+          const std::scoped_lock lock(m);
+          notified = enlisted;  // then it has unlocked m inside wait()
+          return enlisted;
+        });
+        changed->notify_all();
+        std::destroy_at(changed);
+        std::memset(memory, 0xff, sizeof memory);  // its lock, too: nobody could take it
+        stop.request_stop();
         waiter.join();
       }
     }

@@ -8,6 +8,9 @@
 // between (which it learns from its entry, under the list's lock). So the user's lock is never unlocked under the
 // list's.
 //
+// A stop request may come for a waiter that has been notified and has not run since, when the variable may be gone. So
+// the callback reaches the variable through the entry alone, which leads there as long as it is queued.
+//
 // Every wait returns, or throws, with the user's lock held again, whatever ended it.
 // Thread safety: all members at once. notify happens before the return of the wait that it wakes.
 // May be destroyed when all who wait have been notified, even if they have not returned yet.
@@ -90,13 +93,19 @@ class condition_variable {
   struct entry : detail::wait_node {
     bool asleep = false;  // then a notifier must claim it
     bool popped = false;  // by a notifier that had nobody to claim: not asleep yet, or timed out; counted in departing_
+
+    // For a stop callback; null while it is not queued. Changes under the list's lock and `link`; who holds `link` does
+    // not wait for the list's lock.
+    detail::spin_lock link;
+    condition_variable* where = nullptr;
   };
 
-  void enlist(entry& e) noexcept;
+  void enlist(entry& e, bool stoppable) noexcept;
   void withdraw(entry& e) noexcept;
   detail::wake sleep(entry& e, detail::deadline until) noexcept;
   bool wake(entry& e, detail::wake_list& wakes) noexcept;
-  void wake_stopped(entry& e) noexcept;
+  static void leave(entry& e) noexcept;
+  static void wake_stopped(entry& e) noexcept;
 
   template <class Lock>
   std::cv_status wait_once(Lock& lock, detail::deadline until, const std::stop_token* stop);
@@ -112,10 +121,10 @@ std::cv_status condition_variable::wait_once(Lock& lock, detail::deadline until,
   detail::wake how;
   {
     entry e;
-    auto on_stop = [this, &e] { wake_stopped(e); };
+    auto on_stop = [&e] { wake_stopped(e); };
     std::optional<std::stop_callback<decltype(on_stop)>> callback;
     if (stop != nullptr) callback.emplace(*stop, on_stop);
-    enlist(e);
+    enlist(e, stop != nullptr);
     try {
       lock.unlock();
     } catch (...) {

@@ -63,6 +63,7 @@ class wait_list {
   }
 
   void lock() noexcept { lock_.lock(); }
+  bool try_lock() noexcept { return lock_.try_lock(); }
   void unlock() noexcept { lock_.unlock(); }
 
   // All that follows: under the lock.
