@@ -4,7 +4,8 @@
 //   int v = t.get();
 //
 // Thread safety: distinct tasks are independent; one task object is used by one fiber or thread at a time, but for
-// request_stop(), ready(), status() and id(), which may be called beside anything but the destruction or a move.
+// request_stop(), ready(), status() and id(), which may be called beside anything that leaves the task as it is: beside
+// wait(), say, but not beside get(), detach(), a move or the destruction.
 // Happens-before: the end of the fiber's function happens before get(), wait() (and a true wait_for, wait_until, ready)
 // return.
 #pragma once
