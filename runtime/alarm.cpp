@@ -129,8 +129,10 @@ void no_memory_for(const char* what) noexcept { fatal("no memory for ", what); }
 runtime_name::runtime_name(const char* what) : serial_(current_scheduler(what).serial()) {}
 
 [[gnu::noinline]] bool runtime_name::start(start_record* record) const noexcept {
-  // A runtime whose worker asks does not end meanwhile.
   if (worker* w = current_worker(); w != nullptr && w->home->serial() == serial_) {
+    // A runtime whose fiber asks does not end meanwhile. But a worker that fires a timer may just have woken for that,
+    // after it has been seen that no fiber was left.
+    if (w->current == nullptr && w->home->closed()) return false;
     w->home->start(record);
     return true;
   }

@@ -184,7 +184,8 @@ runtime::~runtime() {
   const detail::worker* w = detail::current_worker();
   if (w != nullptr && w->home == scheduler_.get()) detail::fatal("a runtime is destroyed by one of its own fibers");
   scheduler_->wait_drained();
-  // From now on nobody outside starts a fiber that the runtime's owner does not know of; one may just have done so.
+  // From now on neither a timer nor anybody outside starts a fiber that the runtime's owner does not know of; one may
+  // just have done so.
   detail::runtime_registry::close(*scheduler_);
   scheduler_->wait_drained();
   detail::tsan_acquire(scheduler_.get());

@@ -115,6 +115,12 @@ class scheduler {
   /// Tells the plain threads that wait, if nothing runs: after what made this runtime drained or stuck.
   void note_quiescent() noexcept;
 
+  /// No timer starts a fiber any more that wait_drained(), called after this, does not wait for. For a worker that
+  /// fires one either has its processor, so that drained() does not hold until it sleeps again, or gets it, under
+  /// idle_lock_, after drained() has looked, and then sees closed().
+  void close() noexcept { closed_.store(true, std::memory_order_relaxed); }
+  bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
+
   /// Visitors, who are no fibers of this runtime: it does not go before they have gone out. Come in only while
   /// something else keeps it from going.
   void come_in() noexcept { visitors_.fetch_add(1, std::memory_order_relaxed); }
@@ -265,6 +271,7 @@ class scheduler {
   std::atomic<std::uint64_t> injected_count_{0};
   std::atomic<std::uint32_t> visitors_{0};  // foreign threads that are inside inject(), or have cancelled a timer
   std::atomic<bool> cancel_all_{false};
+  std::atomic<bool> closed_{false};
   async_list asyncs_;
   std::atomic<bool> stopping_{false};
 

@@ -104,6 +104,7 @@ void add(scheduler& s) {
 }
 
 void close(scheduler& s) noexcept {
+  s.close();
   registry& r = the_registry();
   const std::lock_guard locked(r.lock);
   std::erase(r.open, &s);

@@ -45,7 +45,7 @@ namespace runtime_registry {
 void add(scheduler& s);
 void remove(scheduler& s) noexcept;
 
-/// No start_in() succeeds for it any more.
+/// No start_in() succeeds for it any more, and no timer of its own starts a fiber.
 void close(scheduler& s) noexcept;
 
 /// Starts the record in the runtime of that serial number, if it still accepts fibers; else false.

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <semaphore>
 #include <system_error>
 #include <thread>
@@ -15,6 +16,7 @@
 #include <coir/generator.hpp>
 #include <coir/mutex.hpp>
 #include <coir/runtime.hpp>
+#include <coir/select.hpp>
 #include <coir/time.hpp>
 #include <coir/timeout.hpp>
 
@@ -356,6 +358,62 @@ TEST_P(Faults, WhoIsSlowToTellOfACancelledTimerHoldsUpNobody) {
     thread.join();
     was_slow = canceller.was_slow;
     EXPECT_EQ(canceller.others_went_on, was_slow);
+  }
+}
+
+/// A runtime's destructor that is slow between finding that no fiber is left and telling its threads to end: so slow
+/// that a timer becomes due there.
+struct slow_end {
+  coir::detail::deadline due = 0;
+  bool in_time = false;
+
+  static void wait_for_timer(void* arg) {
+    auto& self = *static_cast<slow_end*>(arg);
+    self.in_time = coir::detail::now() < self.due;
+    std::this_thread::sleep_until(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(self.due) + 20ms));
+  }
+};
+
+TEST_P(Faults, AFunctionThatIsDueWhileItsRuntimeEndsIsNotCalled) {
+  slow_end end;
+  while (!end.in_time) {
+    std::atomic<int> calls{0};
+    auto nobody_sends = coir::make_chan<int>();
+    std::optional<coir::timer> late;
+    {
+      coir::runtime rt{opts()};
+      rt.run([&] {
+        end.due = coir::detail::deadline_after(30ms);
+        late.emplace(coir::after_func(30ms, [&] {
+          ++calls;
+          nobody_sends.recv();
+        }));
+      });
+      faults::before_next_wake(&slow_end::wait_for_timer, &end);
+    }
+    faults::before_next_wake(nullptr, nullptr);
+    if (end.in_time) {
+      EXPECT_EQ(calls, 0);
+    }
+    coir::select(coir::on_send(nobody_sends, 1), coir::otherwise());  // finds no fiber that is gone
+  }
+}
+
+// std::thread allocates. Here a plain thread that starts a fiber is to start a worker for it, too.
+TEST_P(Faults, WithoutMemoryForAThreadTheWorkersThatThereAreDoTheWork) {
+  for (int i = 0; i < 5; ++i) {
+    coir::runtime rt{opts()};
+    std::atomic<bool> ran{false};
+    std::atomic<bool> computes{false};
+    rt.go([&] {  // leaves this thread more records than it needs
+      computes = true;
+      while (!ran) coir_test::pause();
+    });
+    coir_test::until([&] { return computes.load(); });
+    faults::refuse_memory(true);
+    rt.go([&] { ran = true; });
+    faults::refuse_memory(false);
+    rt.wait();
   }
 }
 
