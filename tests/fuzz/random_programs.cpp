@@ -1,6 +1,6 @@
 // Runs random programs, one for each seed:
-//   random_programs --mode sequential|concurrent|selects|semaphores --processors N --first SEED --count N [--sabotage]
-//   random_programs --mode ... --processors N --seed SEED        replays one
+//   random_programs --mode sequential|concurrent|selects|semaphores|timers --processors N --first SEED --count N
+//   [--sabotage] random_programs --mode ... --processors N --seed SEED        replays one
 // A failing seed is printed with what went wrong; the exit status is then 1. With --sabotage the check itself is broken
 // on purpose and the run must fail: it shows that the checks look.
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "concurrent.hpp"
 #include "permit_program.hpp"
 #include "sequential.hpp"
+#include "timer_program.hpp"
 
 namespace {
 
@@ -29,7 +30,8 @@ struct arguments {
 
 [[noreturn]] void usage() {
   std::fputs(
-      "usage: random_programs [--mode sequential|concurrent|selects|semaphores] [--processors N] [--first SEED] \n"
+      "usage: random_programs [--mode sequential|concurrent|selects|semaphores|timers] [--processors N] [--first SEED] "
+      "\n"
       "                       [--count N] [--seed SEED] [--sabotage]\n",
       stderr);
   std::exit(2);
@@ -94,6 +96,8 @@ constexpr named_run runs[] = {
      }},
     {"semaphores", [](const arguments& a,
                       std::uint64_t seed) { return coir_fuzz::run_permits(coir_fuzz::entropy{seed}, limits(a)); }},
+    {"timers",
+     [](const arguments& a, std::uint64_t seed) { return coir_fuzz::run_timers(coir_fuzz::entropy{seed}, limits(a)); }},
 };
 
 run find(std::string_view mode) {

@@ -1,6 +1,7 @@
 // latch: a count that goes down once, and those who wait until it is zero; as std::latch, for fibers and OS threads
 // alike. Thread safety: all members at once. Each count_down() happens before the returns of wait() and of a true
-// try_wait(). May be destroyed as soon as wait() returns.
+// try_wait(). May be destroyed as soon as wait() returns; but a wait() that is being cancelled needs it until it has
+// thrown.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 //
 // Thread safety: all members at once, from fibers and threads. Reusable: once wait() has returned, add() begins the
 // next round. An add() that makes the count positive must happen before the wait() that is to see it. May be destroyed
-// as soon as wait() returns.
+// as soon as wait() returns; but a wait() that is being cancelled needs it until it has thrown.
 #pragma once
 
 #include <cstdint>
