@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <coir/metrics.hpp>
@@ -88,6 +89,28 @@ TEST_P(Retake, MoreReadersThanProcessors) {
     for (int i = 0; i < 20; ++i) readers.push_back(coir::spawn([&] { return pipe.read(); }));
     for (int i = 0; i < 20; ++i) coir::go([&] { pipe.write('x'); });
     for (coir::task<char>& t : readers) EXPECT_EQ(t.get(), 'x');
+  });
+}
+
+TEST_P(Retake, NoFileDescriptorIsLeft) {
+  run([] {
+    const pipe_pair pipe;
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none{0, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    std::atomic<bool> reads{false};
+    coir::task<void> writer = coir::spawn([&] {
+      while (!reads) coir::yield();
+      pipe.write('x');
+    });
+    coir::task<char> reader = coir::spawn([&] {
+      reads = true;
+      return pipe.read();
+    });
+    EXPECT_EQ(reader.get(), 'x');
+    writer.get();
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   });
 }
 
