@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -94,6 +95,25 @@ BENCHMARK(switch_there_and_back_1000_stacks)
     ->Args({63, 1})
     ->Args({63, 12});
 
+/// A hundred thousand stacks, all of which have left the caches when their turns come: what waking a fiber costs at
+/// least if it is one of many, and starting one on a stack that was used long ago.
+void switch_there_and_back_cold(benchmark::State& state) {
+  constexpr std::size_t count = 100'000;
+  constexpr std::size_t scattered = 7919;  // a stride that visits all
+  const stack_memory memory(count, 63 * page);
+  std::vector<fcontext_t> contexts;
+  for (std::size_t i = 0; i < count; ++i) {
+    contexts.push_back(context::detail::make_fcontext(memory.top(i) - i % 12 * 256, 4 * page, &bounce_and_touch));
+    contexts[i] = jump_fcontext(contexts[i], nullptr).fctx;
+  }
+  std::size_t next = 0;
+  for (auto _ : state) {
+    contexts[next] = jump_fcontext(contexts[next], nullptr).fctx;
+    next = (next + scattered) % count;
+  }
+}
+BENCHMARK(switch_there_and_back_cold)->Iterations(200'000);
+
 void boost_fiber_resume_there_and_back(benchmark::State& state) {
   context::fiber other([](context::fiber&& consumer) {
     for (;;) consumer = std::move(consumer).resume();
@@ -152,6 +172,38 @@ void read_the_clock(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(std::chrono::steady_clock::now());
 }
 BENCHMARK(read_the_clock);
+
+// A fiber that waits takes a page at least, and its guard: by itself, and as many at once as one call takes.
+
+constexpr std::size_t new_stacks = 64'000;
+constexpr std::size_t batch = 64;
+constexpr int guard_install = 102;  // MADV_GUARD_INSTALL
+constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
+
+void first_touch_of_a_page(benchmark::State& state) {
+  const stack_memory memory(new_stacks, 63 * page);
+  std::size_t next = 0;
+  for (auto _ : state) *(memory.top(next++) - 1) = 1;
+}
+BENCHMARK(first_touch_of_a_page)->Iterations(new_stacks);
+
+/// An iteration is one page of each of `batch` stacks.
+void advise_in_batches(benchmark::State& state, std::size_t offset, std::size_t length, int advice) {
+  const stack_memory memory(new_stacks, 63 * page);
+  const int self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0U));
+  std::size_t next = 0;
+  for (auto _ : state) {
+    std::vector<iovec> pages;
+    for (std::size_t i = 0; i < batch; ++i) pages.push_back({memory.top(next++) - offset, length});
+    if (syscall(SYS_process_madvise, self, pages.data(), batch, advice, 0U) != static_cast<long>(batch * length))
+      state.SkipWithError("the kernel has no such process_madvise");
+  }
+  state.counters["per_op"] =
+      benchmark::Counter(batch, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  close(self);
+}
+BENCHMARK_CAPTURE(advise_in_batches, first_page, page, page, populate_write)->Iterations(new_stacks / batch);
+BENCHMARK_CAPTURE(advise_in_batches, guard, 63 * page, 4 * page, guard_install)->Iterations(new_stacks / batch);
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
   return syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation | FUTEX_PRIVATE_FLAG, value, nullptr);
