@@ -6,6 +6,7 @@
 #include <fstream>
 #include <mutex>
 #include <system_error>
+#include <utility>
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -113,6 +114,7 @@ stack_pool::counts stack_pool::count() noexcept {
 fiber* stack_pool::take(std::size_t most, std::size_t& taken) noexcept {
   taken = 0;
   lock_.lock();
+  if (free_ == nullptr) free_ = std::exchange(cold_, nullptr);
   fiber* first = free_;
   fiber* last = nullptr;
   for (fiber* f = free_; f != nullptr && taken < most; f = static_cast<fiber*>(f->next), ++taken) last = f;
@@ -124,6 +126,19 @@ fiber* stack_pool::take(std::size_t most, std::size_t& taken) noexcept {
   }
   lock_.unlock();
   return first;
+}
+
+// Under the lock: a free fiber, unlinked, beyond the `keep` warmest; there is one. The list is walked to the cut only
+// when what the last one cut off is used up.
+fiber* stack_pool::coldest(std::size_t keep) noexcept {
+  if (cold_ == nullptr) {
+    fiber* kept = nullptr;
+    for (; keep != 0; --keep) kept = kept == nullptr ? free_ : static_cast<fiber*>(kept->next);
+    cold_ = kept == nullptr ? std::exchange(free_, nullptr) : static_cast<fiber*>(std::exchange(kept->next, nullptr));
+  }
+  fiber* f = cold_;
+  cold_ = static_cast<fiber*>(f->next);
+  return f;
 }
 
 // Who still holds a pointer to the control block of a fiber that has ended (a timer that fires late, a list of fibers)
@@ -139,14 +154,8 @@ std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
   } catch (const std::bad_alloc&) {
     n = 0;
   }
-  fiber* last_kept = nullptr;
-  if (n != 0)
-    for (std::size_t i = 0; i < keep; ++i)
-      last_kept = last_kept == nullptr ? free_ : static_cast<fiber*>(last_kept->next);
-  fiber* following = last_kept == nullptr ? free_ : static_cast<fiber*>(last_kept->next);
   for (std::size_t i = 0; i < n; ++i) {
-    fiber* f = following;
-    following = static_cast<fiber*>(f->next);
+    fiber* f = coldest(keep);
     const stack s{f->bottom, f->top};
     fibers_[f->pool_index] = fibers_.back();
     fibers_[f->pool_index]->pool_index = f->pool_index;
@@ -159,10 +168,6 @@ std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
     ::madvise(s.bottom, bytes, MADV_DONTNEED);
     blank_.push_back(s);
   }
-  if (last_kept == nullptr)
-    free_ = following;
-  else
-    last_kept->next = following;
   free_count_.store(free_count() - n, std::memory_order_relaxed);
   free_low_ = free_count();
   return n;

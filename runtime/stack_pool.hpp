@@ -73,6 +73,7 @@ class stack_pool {
   friend struct debug_layout;
 
   void grow();
+  fiber* coldest(std::size_t keep) noexcept;
   void install_guards(char* base, std::size_t count);
   bool guard_by_madvise(char* base, std::size_t count) const noexcept;
   void populate(char* base, std::size_t count) const noexcept;
@@ -93,7 +94,8 @@ class stack_pool {
   std::size_t made_ = 0;
   std::size_t unguarded_ = 0;
   std::size_t mprotect_budget_;
-  fiber* free_ = nullptr;
+  fiber* free_ = nullptr;  // the warmest first
+  fiber* cold_ = nullptr;  // the rest, cut off by trim(); taken when free_ is empty
   std::atomic<std::size_t> free_count_{0};
   std::size_t free_low_ = 0;  // the least free_count_ since the last trim()
   std::atomic<std::uint32_t> incarnations_{0};
