@@ -92,7 +92,9 @@ TEST_P(Debug, FibersThatBlockAsFibersDoAreNotReported) {
 [[gnu::noinline]] std::size_t touch(std::size_t bytes) {
   volatile char frame[1024];
   for (std::size_t i = 0; i < sizeof frame; i += 64) frame[i] = 1;
-  return bytes <= sizeof frame ? 0 : touch(bytes - sizeof frame) + static_cast<std::size_t>(frame[64]);
+  const std::size_t deeper = bytes <= sizeof frame ? 0 : touch(bytes - sizeof frame);
+  asm volatile("" : : "r"(frame) : "memory");  // or the compiler makes a loop of it, with one frame
+  return deeper + static_cast<std::size_t>(frame[64]);
 }
 
 TEST_P(Debug, TheUseOfStacksIsKnownBySpawnSite) {
