@@ -123,7 +123,8 @@ template <bool Yielding>
   w.left = from;
   w.save_to = from != nullptr ? &from->suspended : &w.native;
   w.current = to;
-  tsan_release(&w.thread);  // for the thread's end, whose destructors see what fibers left in its thread_locals
+  // For the thread's end, whose destructors see what fibers left in its thread_locals, and for stop_hook.
+  tsan_release(&w.thread);
   const context target = to != nullptr ? to->suspended : w.native;
   if (to != nullptr) {
     to->on = &w;

@@ -38,6 +38,12 @@ constinit thread_local worker* worker_of_this_thread = nullptr;
 
 void set_current_worker(worker* w) noexcept { worker_of_this_thread = w; }
 
+// For instrumented sources (spin_lock.hpp); this one is not. Every switch releases it.
+void acquire_own_thread() noexcept;
+void acquire_own_thread() noexcept {
+  if (worker* w = current_worker()) tsan_acquire(&w->thread);
+}
+
 [[gnu::noinline]] processor* worker::step_aside() noexcept {
   backoff wait;
   for (;;) {

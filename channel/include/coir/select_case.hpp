@@ -14,12 +14,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <stop_token>
 #include <utility>
 
 #include <coir/chan_core.hpp>
 #include <coir/park.hpp>
+#include <coir/stop_hook.hpp>
 
 namespace coir::detail {
 
@@ -43,9 +43,9 @@ class stop_waiter {
     word_.store(0, std::memory_order_relaxed);
     self_ = &self;
     node_ = &node;
-    callback_.emplace(token_, callback{this});
+    hook_.set(token_, callback{this});
   }
-  void disarm() noexcept { callback_.reset(); }
+  void disarm() noexcept { hook_.reset(); }
 
   /// Publishes the word of the wait that has begun. True: the stop was requested before; do not sleep.
   bool look(std::uint64_t word) noexcept {
@@ -70,7 +70,7 @@ class stop_waiter {
   std::atomic<std::uint64_t> word_{0};  // 0: no wait has begun (a word that waits is never 0)
   waiter* self_ = nullptr;
   wait_node* node_ = nullptr;
-  std::optional<std::stop_callback<callback>> callback_;
+  stop_hook<callback> hook_;
 };
 
 /// One case, on the stack of who selects (or in its select_set).

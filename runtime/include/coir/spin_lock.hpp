@@ -66,10 +66,16 @@ extern "C" void __tsan_acquire(void* address);  // NOLINT
 /// announced.
 void unlock_unseen(spin_lock& lock) noexcept;
 [[gnu::always_inline]] inline void unlock_announced(spin_lock& lock) noexcept { unlock_unseen(lock); }
+
+/// What fibers have done on this thread happens before what follows: it always does, but ThreadSanitizer is not told at
+/// each switch, since that would hide races.
+void acquire_own_thread() noexcept;
+[[gnu::always_inline]] inline void announce_thread_order() noexcept { acquire_own_thread(); }
 #else
 [[gnu::always_inline]] inline void announce_release(spin_lock&) noexcept {}
 [[gnu::always_inline]] inline void announce_acquire(spin_lock&) noexcept {}
 [[gnu::always_inline]] inline void unlock_announced(spin_lock& lock) noexcept { lock.unlock(); }
+[[gnu::always_inline]] inline void announce_thread_order() noexcept {}
 #endif
 
 }  // namespace coir::detail

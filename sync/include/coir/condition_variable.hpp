@@ -19,10 +19,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <optional>
 #include <stop_token>
 #include <utility>
 
+#include <coir/stop_hook.hpp>
 #include <coir/this_fiber.hpp>
 #include <coir/wait_list.hpp>
 
@@ -122,8 +122,8 @@ std::cv_status condition_variable::wait_once(Lock& lock, detail::deadline until,
   {
     entry e;
     auto on_stop = [&e] { wake_stopped(e); };
-    std::optional<std::stop_callback<decltype(on_stop)>> callback;
-    if (stop != nullptr) callback.emplace(*stop, on_stop);
+    detail::stop_hook<decltype(on_stop)> hook;
+    if (stop != nullptr) hook.set(*stop, on_stop);
     enlist(e, stop != nullptr);
     try {
       lock.unlock();
