@@ -177,7 +177,10 @@ void park_forever(wait_reason why) {
 }
 
 void sleep_until_deadline(deadline until) {
-  if (until <= now()) return;
+  if (until > now()) park_until(until);
+}
+
+void park_until(deadline until) {
   waiter& self = this_waiter();
   if (!begin_wait(self)) throw_cancelled();
   if (park(

@@ -90,6 +90,16 @@ TEST_P(Sleep, EndsAtTheDeadlineOfAnyClock) {
   });
 }
 
+TEST_P(Sleep, EvenTheShortestIsCancelled) {
+  run([] {
+    coir::task<void> t = coir::spawn([] {
+      for (;;) coir::sleep_for(1ns);
+    });
+    t.request_stop();
+    EXPECT_THROW(t.get(), coir::cancelled);
+  });
+}
+
 TEST_P(Sleep, IsCancelledWhileItSleeps) {
   run([] {
     for (int i = 0; i < coir_test::scaled(500); ++i) {

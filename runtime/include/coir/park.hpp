@@ -276,8 +276,11 @@ bool cancelled_for_good(const waiter& self) noexcept;
 /// Blocks forever (nil channels, empty select): until cancelled, then throws `cancelled`.
 [[noreturn]] void park_forever(wait_reason why);
 
-/// Sleeps until the deadline. Throws `cancelled`.
+/// Sleeps until the deadline; returns at once if that has passed. Throws `cancelled`.
 void sleep_until_deadline(deadline until);
+
+/// The same, but parks in any case, and so notices that it is cancelled.
+void park_until(deadline until);
 
 /// A pseudo-random 64-bit number from the current processor's source (a thread's own outside a runtime).
 std::uint64_t random_bits() noexcept;

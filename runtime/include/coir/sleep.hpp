@@ -12,7 +12,7 @@ namespace coir {
 /// Blocks for at least d. Throws `cancelled` if the calling fiber is cancelled (not when it returns at once).
 template <class Rep, class Period>
 void sleep_for(std::chrono::duration<Rep, Period> d) {
-  if (d > d.zero()) detail::sleep_until_deadline(detail::deadline_after(d));
+  if (d > d.zero()) detail::park_until(detail::deadline_after(d));
 }
 
 /// Blocks until t. A clock other than steady_clock is read at the call: later adjustments of it are not followed.
