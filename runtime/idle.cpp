@@ -27,8 +27,8 @@
 // How eagerly. Waking a sleeper costs the waker some 14 us, and the woken one arrives some 50 us later: work that its
 // own processor will have done by then is not worth it. So
 //   - what goes to `next` wakes nobody;
-//   - a wake that found nothing to steal doubles the number of picks that must pass before its processor may wake again
-//     (wake_gap); a steal sets it to zero;
+//   - a wake that found nothing to steal, or only timers to fire, doubles the number of picks that must pass before its
+//     processor may wake again (wake_gap); a steal sets it to zero;
 //   - a thief takes ready fibers only if the oldest has not moved for steal_ready_after: a queue that moves quickly is
 //     being served, and to spread fibers that talk to each other costs more than it gains;
 //   - the monitor (monitor.cpp) catches what these rules are wrong about, within a millisecond.
@@ -42,7 +42,7 @@ namespace coir::detail {
 
 namespace {
 
-constexpr std::size_t timer_batch = 64;
+constexpr std::size_t timer_batch = 16;               // about as many cache lines as a core fetches at a time
 constexpr std::int64_t surplus_life = 5'000'000'000;  // ns that a thread is kept which no processor is likely to need
 
 /// While one lives the calling thread is that worker's. Then, when it ends, as any other: destructors of thread_locals
@@ -100,10 +100,13 @@ void scheduler::work(worker& w) noexcept {
 // Returns with the bracket open; null when the runtime ends.
 runnable* scheduler::find_work(worker& w) noexcept {
   for (;;) {
-    run_due_timers(w);
+    const bool fired = run_due_timers(w);
     processor& p = w.enter_native();
     if (runnable* r = pick(w, p)) {
-      if (w.searching) stop_searching_found(w);
+      if (w.searching) {
+        if (fired && w.woken) widen_wake_gaps();  // what it found its waker would have fired soon
+        stop_searching_found(w);
+      }
       return r;
     }
     p.timers.clean();
@@ -124,28 +127,35 @@ void scheduler::fire_all(processor& p, deadline time) noexcept {
     if (!p.try_lock()) return;  // whoever holds it comes by here, or the next search does
     while (n < timer_batch && (due[n] = p.timers.pop_due(time))) ++n;
     p.unlock();
+    for (std::size_t i = 0; i < n; ++i) due[i].prefetch();
     for (std::size_t i = 0; i < n; ++i) due[i]();
   }
 }
 
-void scheduler::run_due_timers(worker& w) noexcept {
+// Returns whether there were any.
+bool scheduler::run_due_timers(worker& w) noexcept {
   processor& mine = *w.held;
   const deadline of_idle = idle_deadline_.load(std::memory_order_relaxed);
-  if (mine.timers.earliest() == no_deadline && of_idle == no_deadline) return;
+  if (mine.timers.earliest() == no_deadline && of_idle == no_deadline) return false;
+  bool fired = false;
   const deadline time = clock_.now();
-  while (mine.timers.earliest() <= time) {
+  due_timer due[timer_batch];
+  for (std::size_t n = timer_batch; n == timer_batch && mine.timers.earliest() <= time;) {
+    n = 0;
     w.enter_native();
-    const due_timer due = mine.timers.pop_due(time);
+    while (n < timer_batch && (due[n] = mine.timers.pop_due(time))) ++n;
     w.leave();
-    if (!due) break;
-    due();
+    for (std::size_t i = 0; i < n; ++i) due[i].prefetch();
+    for (std::size_t i = 0; i < n; ++i) due[i]();
+    fired = fired || n != 0;
   }
-  if (of_idle > time) return;
+  if (of_idle > time) return fired;
   for (const auto& p : processors_)
     if (p->owner() == nullptr && p->timers.earliest() <= time) fire_all(*p, time);
   idle_lock_.lock();
   publish_idle_deadline();
   idle_lock_.unlock();
+  return true;
 }
 
 // Under idle_lock_.
@@ -255,7 +265,7 @@ void scheduler::hand_over(processor& p, worker& w) noexcept {
   p.give_to(&w);
   w.held = &p;
   end_keeping(w);
-  ++busy_epoch_;
+  busy_epoch_.add();
   idle_.fetch_sub(1, std::memory_order_seq_cst);
   publish_idle_deadline();
 }

@@ -14,7 +14,7 @@
 //                                                                     more without a processor
 //
 // It looks every largest_delay, more often while something is suspicious, and sleeps on monitor_word_ while all
-// processors are idle; monitor_sleeps is then set in idle_. It is woken by whoever
+// processors are idle and stay so; monitor_sleeps is then set in idle_. It is woken by whoever
 //   - leaves work on a processor, or arms a timer there, without waking a worker;
 //   - goes idle while another processor is busy;
 //   - takes the sleeper that had the timeout for the next timer;
@@ -43,8 +43,8 @@ constexpr std::int64_t overdue_timer = 1'000'000;
 constexpr std::int64_t pushing_slices = 10;
 constexpr unsigned idle_polls_before_sleep = 2;
 
-// Every trim_period the memory of stacks that were free all the time goes back: all but a few when everything is idle,
-// a share of them else.
+// Every trim_period the memory of stacks that were free all the time, but for a few, goes back: all of it when
+// everything is idle, a share else.
 constexpr std::int64_t trim_period = 1'000'000'000;
 constexpr std::size_t stacks_kept = 1024;
 constexpr unsigned busy_trims = 64;
@@ -57,12 +57,18 @@ void scheduler::monitor() noexcept {
   const auto count = static_cast<std::uint32_t>(processors_.size());
   std::int64_t delay = smallest_delay;
   unsigned idle_polls = 0;
+  std::uint64_t epoch = 0;
   std::int64_t last_trim = clock_.now();
   deadline next_line = debug_.schedtrace != 0 ? born_ + debug_.schedtrace : no_deadline;  // of COIR_DEBUG=schedtrace
   const auto line_due = [&] { return next_line != no_deadline && next_line <= clock_.now(); };
   while (monitor_word_.load(std::memory_order_acquire) != 2) {
     if (line_due()) next_line = print_schedtrace();
     const std::uint32_t idle = idle_count();
+    // Idle time and again, as with many sleepers, is not idle: to be woken each time costs more than to look.
+    if (const std::uint64_t current = busy_epoch_.value(); idle != count || current != epoch) {
+      idle_polls = 0;
+      epoch = current;
+    }
     if (idle == count && nothing_shared() && ++idle_polls >= idle_polls_before_sleep) {
       std::uint32_t polling = 0;
       monitor_word_.compare_exchange_strong(polling, 1, std::memory_order_seq_cst);
@@ -73,8 +79,8 @@ void scheduler::monitor() noexcept {
         if (pool_.free_count() <= stacks_kept) {
           futex_wait(monitor_word_, 1, next_line);
         } else {
-          futex_wait(monitor_word_, 1, std::min(clock_.now() + trim_period, next_line));
-          while (idle_count() == count && pool_.trim(stacks_kept, trim_batch) == trim_batch) continue;
+          futex_wait(monitor_word_, 1, std::min(last_trim + trim_period, next_line));
+          last_trim = trim_stacks(last_trim, clock_.now());
         }
       }
       idle_.fetch_and(~monitor_sleeps, std::memory_order_seq_cst);
@@ -84,12 +90,8 @@ void scheduler::monitor() noexcept {
       delay = smallest_delay;
       continue;
     }
-    if (idle != count) idle_polls = 0;
     const std::int64_t time = clock_.now();
-    if (time - last_trim >= trim_period) {
-      last_trim = time;
-      for (unsigned i = 0; i < busy_trims && pool_.trim(stacks_kept, trim_batch) == trim_batch; ++i) continue;
-    }
+    last_trim = trim_stacks(last_trim, time);
     futex_wait(monitor_word_, 0, std::min(time + delay, next_line));
     switch (look_after(seen_, slow_)) {
       case finding::nothing:
@@ -104,6 +106,18 @@ void scheduler::monitor() noexcept {
         break;
     }
   }
+}
+
+// Returns when it was last done.
+std::int64_t scheduler::trim_stacks(std::int64_t last, std::int64_t time) noexcept {
+  if (time - last < trim_period) return last;
+  std::size_t left = pool_.unused();
+  for (unsigned i = 0; left != 0 && (i < busy_trims || idle_count() == processors_.size()); ++i) {
+    const std::size_t n = pool_.trim(stacks_kept, std::min(left, trim_batch));
+    if (n == 0) break;
+    left -= n;
+  }
+  return time;
 }
 
 /// Whether something that p's worker does not run waits there. What waits in the shared queues waits behind all.

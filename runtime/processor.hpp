@@ -64,8 +64,7 @@ class alignas(64) processor {
   counter started;                     // (any) fibers that were spawned from here
   counter ended;                       // (any) fibers that ended here; the sums over all give the live ones
   counter parked;                      // (any) how often a fiber blocked here
-  fiber* stacks = nullptr;             // free stacks, the warmest first, linked by runnable::next
-  counter stack_count;                 // (any)
+  counter stack_count;                 // (any) of `stacks`
   std::int64_t last_oldest = 0;        // when the oldest fresh fiber last had its turn
   random_source random;
 
@@ -78,6 +77,9 @@ class alignas(64) processor {
   ring ready;  // made runnable again: oldest first
   ring fresh;  // not started: the owner takes the newest (depth first), thieves the oldest
   timer_heap timers;
+  static constexpr std::size_t stack_cache = 256;
+  fiber* stacks[stack_cache];   // free ones, the warmest last
+  std::size_t cold_stacks = 0;  // the first so many come from the pool, and have left the cache
 
   // --- for <coir/metrics.hpp> alone, all (any)
   counter fruitless;   // picks that found nothing

@@ -66,7 +66,7 @@ bool scheduler::stuck() noexcept {
 std::optional<std::uint64_t> scheduler::quiescent_epoch() noexcept {
   idle_lock_.lock();
   std::optional<std::uint64_t> epoch;
-  if (quiescent_locked() && !timers_pending_locked()) epoch = busy_epoch_;
+  if (quiescent_locked() && !timers_pending_locked()) epoch = busy_epoch_.value();
   idle_lock_.unlock();
   return epoch;
 }

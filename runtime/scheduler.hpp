@@ -202,8 +202,9 @@ class scheduler {
   runnable* search(worker& w) noexcept;
   runnable* steal_from(worker& w, processor& victim) noexcept;
   runnable* keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept;
-  void run_due_timers(worker& w) noexcept;
+  bool run_due_timers(worker& w) noexcept;
   void fire_all(processor& p, deadline time) noexcept;
+  void widen_wake_gaps() noexcept;
   void stop_searching(bool found, bool woken) noexcept;
   void stop_searching_found(worker& w) noexcept;
   bool release_and_sleep(worker& w) noexcept;
@@ -230,6 +231,7 @@ class scheduler {
   enum class finding { nothing, suspicious, stale };
   finding look_after(std::vector<watch>& seen, slow_slices& slow) noexcept;
   static void mark_overdue(processor& p) noexcept;
+  std::int64_t trim_stacks(std::int64_t last, std::int64_t time) noexcept;
   bool waits_behind(processor& p, deadline time) const noexcept;
   std::uint32_t idle_count() const noexcept { return idle_.load(std::memory_order_relaxed) & idle_mask; }
 
@@ -290,8 +292,8 @@ class scheduler {
   std::vector<worker*> sleepers_;
   worker* keeper_ = nullptr;  // the sleeper that has a timeout
   deadline keeper_deadline_ = no_deadline;
-  std::uint64_t busy_epoch_ = 0;  // counts processors leaving the idle list; for quiescence.cpp
-  std::uint32_t lost_ = 0;        // workers that run a fiber without a processor
+  counter busy_epoch_;      // (any) counts processors leaving the idle list
+  std::uint32_t lost_ = 0;  // workers that run a fiber without a processor
   std::atomic<bool> thread_failure_reported_{false};
   const std::size_t max_threads_;
   const std::int64_t time_slice_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <fstream>
 #include <mutex>
@@ -92,12 +93,24 @@ void stack_pool::made(fiber& f) {
   fibers_.push_back(&f);
 }
 
-void stack_pool::put(fiber* first, fiber* last, std::size_t count) noexcept {
+void stack_pool::put(fiber* const* stacks, std::size_t count) noexcept {
   lock_.lock();
-  last->next = free_;
-  free_ = first;
-  free_count_.store(free_count() + count, std::memory_order_relaxed);
+  const std::size_t free = free_count();
+  for (std::size_t i = 0; i < count; ++i) free_at(coldest_ + free + i) = stacks[i];
+  free_count_.store(free + count, std::memory_order_relaxed);
   lock_.unlock();
+}
+
+std::size_t stack_pool::take(fiber** stacks, std::size_t most) noexcept {
+  if (free_count() == 0) return 0;
+  lock_.lock();
+  const std::size_t n = std::min(most, free_count());
+  const std::size_t left = free_count() - n;
+  for (std::size_t i = 0; i < n; ++i) stacks[i] = free_at(coldest_ + left + i);
+  free_count_.store(left, std::memory_order_relaxed);
+  free_low_ = std::min(free_low_, left);
+  lock_.unlock();
+  return n;
 }
 
 std::vector<fiber*> stack_pool::fibers() {
@@ -111,34 +124,9 @@ stack_pool::counts stack_pool::count() noexcept {
   return {made_, free_count() + blank_.size()};
 }
 
-fiber* stack_pool::take(std::size_t most, std::size_t& taken) noexcept {
-  taken = 0;
-  lock_.lock();
-  if (free_ == nullptr) free_ = std::exchange(cold_, nullptr);
-  fiber* first = free_;
-  fiber* last = nullptr;
-  for (fiber* f = free_; f != nullptr && taken < most; f = static_cast<fiber*>(f->next), ++taken) last = f;
-  if (last != nullptr) {
-    free_ = static_cast<fiber*>(last->next);
-    last->next = nullptr;
-    free_count_.store(free_count() - taken, std::memory_order_relaxed);
-    free_low_ = std::min(free_low_, free_count());
-  }
-  lock_.unlock();
-  return first;
-}
-
-// Under the lock: a free fiber, unlinked, beyond the `keep` warmest; there is one. The list is walked to the cut only
-// when what the last one cut off is used up.
-fiber* stack_pool::coldest(std::size_t keep) noexcept {
-  if (cold_ == nullptr) {
-    fiber* kept = nullptr;
-    for (; keep != 0; --keep) kept = kept == nullptr ? free_ : static_cast<fiber*>(kept->next);
-    cold_ = kept == nullptr ? std::exchange(free_, nullptr) : static_cast<fiber*>(std::exchange(kept->next, nullptr));
-  }
-  fiber* f = cold_;
-  cold_ = static_cast<fiber*>(f->next);
-  return f;
+std::size_t stack_pool::unused() noexcept {
+  const std::lock_guard locked(lock_);
+  return std::exchange(free_low_, free_count());
 }
 
 // Who still holds a pointer to the control block of a fiber that has ended (a timer that fires late, a list of fibers)
@@ -146,8 +134,7 @@ fiber* stack_pool::coldest(std::size_t keep) noexcept {
 std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
   const std::lock_guard locked(lock_);
   const tsan_section section(this);
-  const std::size_t idle = std::min(free_low_, free_count());
-  std::size_t n = idle > keep ? std::min(idle - keep, most) : 0;
+  std::size_t n = free_count() > keep ? std::min(free_count() - keep, most) : 0;
   try {
     // Doubled, not made just large enough: of a million stacks each batch would copy all before it.
     if (blank_.size() + n > blank_.capacity()) blank_.reserve(2 * (blank_.size() + n));
@@ -155,7 +142,7 @@ std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
     n = 0;
   }
   for (std::size_t i = 0; i < n; ++i) {
-    fiber* f = coldest(keep);
+    fiber* f = free_at(coldest_++);
     const stack s{f->bottom, f->top};
     fibers_[f->pool_index] = fibers_.back();
     fibers_[f->pool_index]->pool_index = f->pool_index;
@@ -169,7 +156,7 @@ std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
     blank_.push_back(s);
   }
   free_count_.store(free_count() - n, std::memory_order_relaxed);
-  free_low_ = free_count();
+  free_low_ = std::min(free_low_, free_count());
   return n;
 }
 
@@ -178,6 +165,7 @@ void stack_pool::grow() {
   const std::size_t bytes = count * stack_size_;
   if (slabs_.size() == slabs_.capacity()) slabs_.reserve(2 * slabs_.size() + 1);
   if (made_ + count > fibers_.capacity()) fibers_.reserve(2 * (made_ + count));
+  if (made_ + count > free_.size()) grow_free(made_ + count);
   void* p =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (p == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "coir: cannot reserve fiber stacks");
@@ -188,6 +176,13 @@ void stack_pool::grow() {
   slabs_.push_back({base, bytes});
   next_ = base;
   left_ = count;
+}
+
+void stack_pool::grow_free(std::size_t least) {
+  std::vector<fiber*> larger(std::bit_ceil(least));
+  for (std::size_t i = 0; i < free_count(); ++i) larger[i] = free_at(coldest_ + i);
+  free_.swap(larger);
+  coldest_ = 0;
 }
 
 void stack_pool::install_guards(char* base, std::size_t count) {

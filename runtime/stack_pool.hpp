@@ -43,12 +43,16 @@ class stack_pool {
   /// Registers the control block made on it, for fibers().
   void made(fiber& f);
 
-  /// Free stacks with their suspended contexts, linked by runnable::next.
-  void put(fiber* first, fiber* last, std::size_t count) noexcept;
-  fiber* take(std::size_t most, std::size_t& taken) noexcept;
+  /// Free stacks with their suspended contexts, the warmest last.
+  void put(fiber* const* stacks, std::size_t count) noexcept;
+  /// Up to `most` of the warmest, the warmest last; returns how many.
+  std::size_t take(fiber** stacks, std::size_t most) noexcept;
 
-  /// Gives the memory of up to `most` free stacks back to the system; their addresses are used again. As many as were
-  /// free all the time since the last call, less the `keep` warmest. Returns how many.
+  /// How many were free all the time since the last call.
+  std::size_t unused() noexcept;
+
+  /// Gives the memory of up to `most` free stacks, the coldest, back to the system, but for `keep` that stay; their
+  /// addresses are used again. Returns how many.
   std::size_t trim(std::size_t keep, std::size_t most) noexcept;
 
   /// Free ones in the shared store; a hint.
@@ -73,7 +77,8 @@ class stack_pool {
   friend struct debug_layout;
 
   void grow();
-  fiber* coldest(std::size_t keep) noexcept;
+  fiber*& free_at(std::size_t i) noexcept { return free_[i & (free_.size() - 1)]; }
+  void grow_free(std::size_t least);
   void install_guards(char* base, std::size_t count);
   bool guard_by_madvise(char* base, std::size_t count) const noexcept;
   void populate(char* base, std::size_t count) const noexcept;
@@ -94,10 +99,12 @@ class stack_pool {
   std::size_t made_ = 0;
   std::size_t unguarded_ = 0;
   std::size_t mprotect_budget_;
-  fiber* free_ = nullptr;  // the warmest first
-  fiber* cold_ = nullptr;  // the rest, cut off by trim(); taken when free_ is empty
+  // A ring, a power of two long, with room for every control block, so that put() needs no memory. An array, since a
+  // list would have to be read from the cold stacks themselves.
+  std::vector<fiber*> free_;
+  std::size_t coldest_ = 0;  // free_at() this, and the free_count_ - 1 after it
   std::atomic<std::size_t> free_count_{0};
-  std::size_t free_low_ = 0;  // the least free_count_ since the last trim()
+  std::size_t free_low_ = 0;  // the least free_count_ since the last unused()
   std::atomic<std::uint32_t> incarnations_{0};
   std::vector<stack> blank_;  // given back by trim()
   std::vector<fiber*> fibers_;

@@ -121,15 +121,19 @@ runnable* scheduler::keep_loot(worker& w, runnable** loot, std::uint32_t n) noex
   return loot[0];
 }
 
+// A push has woken somebody for nothing.
+void scheduler::widen_wake_gaps() noexcept {
+  for (const auto& p : processors_)
+    if (p->owner() != nullptr)
+      p->wake_gap.store(std::clamp(p->wake_gap.load(std::memory_order_relaxed) * 2, first_gap, largest_gap),
+                        std::memory_order_relaxed);
+}
+
 // `woken`: by a push, and had not found work yet.
 void scheduler::stop_searching(bool found, bool woken) noexcept {
   const bool last = searching_.fetch_sub(1, std::memory_order_seq_cst) == 1;
   if (!found) {
-    if (!woken) return;
-    for (const auto& p : processors_)
-      if (p->owner() != nullptr)
-        p->wake_gap.store(std::clamp(p->wake_gap.load(std::memory_order_relaxed) * 2, first_gap, largest_gap),
-                          std::memory_order_relaxed);
+    if (woken) widen_wake_gaps();
     return;
   }
   if (!last || idle_count() == 0) return;

@@ -69,9 +69,12 @@ template <bool Yielding>
     // Of many fibers each has left the cache when its turn comes. First its control block, two picks later its stack.
     if (p.ready.size() > 3) [[unlikely]] {
       __builtin_prefetch(p.ready.peek(3), 1);
+      __builtin_prefetch(reinterpret_cast<char*>(p.ready.peek(3)) + 64, 1);
       if (runnable* soon = p.ready.peek(1); soon->what == runnable::kind::suspended) {
         __builtin_prefetch(static_cast<fiber*>(soon)->suspended, 1);
         __builtin_prefetch(static_cast<char*>(static_cast<fiber*>(soon)->suspended) + 64, 1);
+        __builtin_prefetch(static_cast<char*>(static_cast<fiber*>(soon)->suspended) + 128, 1);
+        __builtin_prefetch(static_cast<fiber*>(soon)->record, 1);
       }
     }
     return r;

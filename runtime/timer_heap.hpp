@@ -51,6 +51,12 @@ struct due_timer {
   bool announced = false;
 
   explicit operator bool() const noexcept { return fire != nullptr; }
+  /// Of many sleepers each has left the cache when its time comes. (Inlined always: GCC 12 drops calls of what does
+  /// nothing but prefetch.)
+  [[gnu::always_inline]] void prefetch() const noexcept {
+    __builtin_prefetch(arg, 1);
+    __builtin_prefetch(static_cast<char*>(arg) + 64, 1);
+  }
   void operator()() const noexcept {
     if (announced) tsan_acquire(arg);
     fire(arg, stamp);

@@ -1,11 +1,14 @@
 // Many fibers alive at once: what they cost, that each is guarded, and that the memory goes back when they have ended.
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <coir/metrics.hpp>
@@ -141,6 +144,26 @@ TEST_P(ManyStacks, TheirMemoryGoesBackWhenTheyHaveEnded) {
     EXPECT_GT(peak, static_cast<std::size_t>(many) / 4 * 4096);
     coir_test::until([&] { return resident_bytes() < before + peak / 3; });
   }
+}
+
+// Bursts with pauses in which all is idle: memory that is needed again a moment later is not given back.
+TEST_P(ManyStacks, BurstsKeepTheirStacks) {
+  if (!plain) GTEST_SKIP() << "the sanitizers have memory of their own";
+  constexpr std::size_t burst = 5000;
+  constexpr int bursts = 100;
+  coir::runtime rt{opts()};
+  const auto faults = [] {
+    rusage used{};
+    ::getrusage(RUSAGE_SELF, &used);
+    return static_cast<std::size_t>(used.ru_minflt);
+  };
+  park(rt, burst, [] {});
+  const std::size_t before = faults();
+  for (int i = 0; i < bursts; ++i) {
+    park(rt, burst, [] {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_LT(faults() - before, burst * bursts / 20);
 }
 
 TEST_P(ManyStacks, StacksThatWereGivenBackServeAgainWhileOthersRun) {

@@ -99,30 +99,68 @@ TEST_P(StackPool, AnOverflowOfAFibersStackEndsTheProcess) {
   EXPECT_DEATH(coir::run(o, [] { return recursion::deeper(1'000'000); }), "");
 }
 
+/// Control blocks that stand for free stacks of a pool.
+struct free_stacks {
+  free_stacks(stack_pool& pool, std::size_t count) {
+    coir::detail::scheduler& home = coir::detail::current_scheduler("test");
+    for (std::size_t i = 0; i < count; ++i) {
+      static_cast<void>(pool.make());
+      blocks.push_back(std::make_unique<fiber>(home, nullptr, nullptr));
+      all.push_back(blocks.back().get());
+    }
+  }
+
+  std::vector<std::unique_ptr<fiber>> blocks;
+  std::vector<fiber*> all;
+};
+
+std::vector<fiber*> take(stack_pool& pool, std::size_t most) {
+  std::vector<fiber*> taken(most);
+  taken.resize(pool.take(taken.data(), most));
+  return taken;
+}
+
 TEST_P(StackPool, FreeStacksComeBackTheWarmestFirst) {
   coir::run([&] {
-    coir::detail::scheduler& home = coir::detail::current_scheduler("test");
     stack_pool pool(size, GetParam());
-    std::vector<std::unique_ptr<fiber>> blocks;
-    for (int i = 0; i < 5; ++i) blocks.push_back(std::make_unique<fiber>(home, nullptr, nullptr));
-    blocks[0]->next = blocks[1].get();
-    pool.put(blocks[0].get(), blocks[1].get(), 2);
-    blocks[2]->next = blocks[3].get();
-    blocks[3]->next = blocks[4].get();
-    pool.put(blocks[2].get(), blocks[4].get(), 3);
+    free_stacks stacks(pool, 5);
+    const auto& all = stacks.all;
+    pool.put(all.data(), 2);
+    pool.put(all.data() + 2, 3);
+    EXPECT_EQ(pool.free_count(), 5U);
+    EXPECT_EQ(take(pool, 4), (std::vector<fiber*>{all[1], all[2], all[3], all[4]}));  // the warmest last
+    EXPECT_EQ(take(pool, 4), std::vector<fiber*>{all[0]});
+    EXPECT_EQ(take(pool, 4), std::vector<fiber*>{});
+  });
+}
 
-    std::size_t taken = 0;
-    fiber* f = pool.take(4, taken);
-    EXPECT_EQ(taken, 4U);
-    for (const std::size_t i : {2U, 3U, 4U, 0U}) {
-      ASSERT_EQ(f, blocks[i].get());
-      f = static_cast<fiber*>(f->next);
-    }
-    EXPECT_EQ(f, nullptr);
-    EXPECT_EQ(pool.take(4, taken), blocks[1].get());
-    EXPECT_EQ(taken, 1U);
-    EXPECT_EQ(pool.take(4, taken), nullptr);
-    EXPECT_EQ(taken, 0U);
+TEST_P(StackPool, TheFreeOnesKeepTheirOrderWhenThereAreMore) {
+  coir::run([&] {
+    stack_pool pool(size, GetParam());
+    free_stacks first(pool, 16);
+    pool.put(first.all.data(), 16);
+    EXPECT_EQ(take(pool, 10).front(), first.all[6]);
+    pool.put(first.all.data() + 6, 10);
+    free_stacks second(pool, 100);
+    pool.put(second.all.data(), 100);
+    std::vector<fiber*> expected = first.all;
+    expected.insert(expected.end(), second.all.begin(), second.all.end());
+    EXPECT_EQ(take(pool, 1000), expected);
+  });
+}
+
+// What is to be given back: those that nobody has needed for a while.
+TEST_P(StackPool, KnowsHowManyWereFreeAllTheTime) {
+  coir::run([&] {
+    stack_pool pool(size, GetParam());
+    free_stacks stacks(pool, 100);
+    pool.put(stacks.all.data(), 100);
+    EXPECT_EQ(pool.unused(), 0U) << "a moment ago they were in use";
+    EXPECT_EQ(pool.unused(), 100U);
+    const std::vector<fiber*> some = take(pool, 70);
+    pool.put(some.data(), some.size());
+    EXPECT_EQ(pool.unused(), 30U);
+    EXPECT_EQ(pool.unused(), 100U);
   });
 }
 
