@@ -27,8 +27,8 @@
 // How eagerly. Waking a sleeper costs the waker some 14 us, and the woken one arrives some 50 us later: work that its
 // own processor will have done by then is not worth it. So
 //   - what goes to `next` wakes nobody;
-//   - a wake that found nothing to steal, or only timers to fire, doubles the number of picks that must pass before its
-//     processor may wake again (wake_gap); a steal sets it to zero;
+//   - a wake that found nothing to steal, or only timers to fire, doubles the number of picks that must pass on each
+//     busy processor before that may wake again (wake_gap); a steal sets its victim's to zero;
 //   - a thief takes ready fibers only if the oldest has not moved for steal_ready_after: a queue that moves quickly is
 //     being served, and to spread fibers that talk to each other costs more than it gains;
 //   - the monitor (monitor.cpp) catches what these rules are wrong about, within a millisecond.
@@ -101,12 +101,11 @@ void scheduler::work(worker& w) noexcept {
 runnable* scheduler::find_work(worker& w) noexcept {
   for (;;) {
     const bool fired = run_due_timers(w);
+    // Woken for timers alone: its waker would have fired them soon.
+    if (fired && w.woken && !work_visible()) widen_wake_gaps(w.held);
     processor& p = w.enter_native();
     if (runnable* r = pick(w, p)) {
-      if (w.searching) {
-        if (fired && w.woken) widen_wake_gaps();  // what it found its waker would have fired soon
-        stop_searching_found(w);
-      }
+      if (w.searching) stop_searching_found(w);
       return r;
     }
     p.timers.clean();
@@ -120,16 +119,20 @@ runnable* scheduler::find_work(worker& w) noexcept {
 
 // ---- timers --------------------------------------------------------------------------------------------------------
 
-void scheduler::fire_all(processor& p, deadline time) noexcept {
+// Returns whether there were any.
+bool scheduler::fire_all(processor& p, deadline time) noexcept {
+  bool fired = false;
   due_timer due[timer_batch];
   for (std::size_t n = timer_batch; n == timer_batch;) {
     n = 0;
-    if (!p.try_lock()) return;  // whoever holds it comes by here, or the next search does
+    if (!p.try_lock()) break;  // whoever holds it comes by here, or the next search does
     while (n < timer_batch && (due[n] = p.timers.pop_due(time))) ++n;
     p.unlock();
     for (std::size_t i = 0; i < n; ++i) due[i].prefetch();
     for (std::size_t i = 0; i < n; ++i) due[i]();
+    fired = fired || n != 0;
   }
+  return fired;
 }
 
 // Returns whether there were any.
@@ -151,11 +154,11 @@ bool scheduler::run_due_timers(worker& w) noexcept {
   }
   if (of_idle > time) return fired;
   for (const auto& p : processors_)
-    if (p->owner() == nullptr && p->timers.earliest() <= time) fire_all(*p, time);
+    if (p->owner() == nullptr && p->timers.earliest() <= time) fired = fire_all(*p, time) || fired;
   idle_lock_.lock();
   publish_idle_deadline();
   idle_lock_.unlock();
-  return true;
+  return fired;
 }
 
 // Under idle_lock_.

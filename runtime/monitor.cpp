@@ -108,11 +108,14 @@ void scheduler::monitor() noexcept {
   }
 }
 
-// Returns when it was last done.
+// Returns when it was last done. Not to the end if the monitor is woken meanwhile: something depends on it.
 std::int64_t scheduler::trim_stacks(std::int64_t last, std::int64_t time) noexcept {
   if (time - last < trim_period) return last;
+  const std::uint32_t word = monitor_word_.load(std::memory_order_relaxed);
   std::size_t left = pool_.unused();
   for (unsigned i = 0; left != 0 && (i < busy_trims || idle_count() == processors_.size()); ++i) {
+    if (const std::uint32_t current = monitor_word_.load(std::memory_order_relaxed); current != word || current == 2)
+      break;
     const std::size_t n = pool_.trim(stacks_kept, std::min(left, trim_batch));
     if (n == 0) break;
     left -= n;

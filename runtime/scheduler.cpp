@@ -375,6 +375,7 @@ void scheduler::retire_stack(processor* held, fiber& f) noexcept {
     free = processor::stack_cache / 2;  // the colder half goes to the shared store
     p.cold_stacks -= std::min(p.cold_stacks, processor::stack_cache - free);
     pool_.put(p.stacks, processor::stack_cache - free);
+    const tsan_section section(&p);
     std::copy(p.stacks + processor::stack_cache - free, p.stacks + processor::stack_cache, p.stacks);
   }
   p.stacks[free] = &f;

@@ -122,9 +122,9 @@ runnable* scheduler::keep_loot(worker& w, runnable** loot, std::uint32_t n) noex
 }
 
 // A push has woken somebody for nothing.
-void scheduler::widen_wake_gaps() noexcept {
+void scheduler::widen_wake_gaps(const processor* but) noexcept {
   for (const auto& p : processors_)
-    if (p->owner() != nullptr)
+    if (p->owner() != nullptr && p.get() != but)
       p->wake_gap.store(std::clamp(p->wake_gap.load(std::memory_order_relaxed) * 2, first_gap, largest_gap),
                         std::memory_order_relaxed);
 }

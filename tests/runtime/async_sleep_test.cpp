@@ -67,6 +67,16 @@ TEST_P(AsyncSleep, WakesInTheOrderOfTheDeadlines) {
   });
 }
 
+TEST_P(AsyncSleep, EvenTheShortestIsCancelled) {
+  run([] {
+    coir::task<void> t = coir::spawn([]() -> async<void> {
+      for (;;) co_await coir::async_sleep(std::chrono::nanoseconds(1));
+    });
+    t.request_stop();
+    EXPECT_THROW(t.get(), coir::cancelled);
+  });
+}
+
 TEST_P(AsyncSleep, ALongOneCountsAsATimerAndEndsByCancellation) {
   run([] {
     coir::task<void> t = coir::spawn([]() -> async<void> { co_await coir::async_sleep(std::chrono::hours::max()); });

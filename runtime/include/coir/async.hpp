@@ -348,11 +348,12 @@ namespace detail {
 
 class [[nodiscard]] sleep_awaiter {
  public:
+  /// Zero: does not wait. Any other deadline: waits, even if it passes meanwhile, and so notices that it is cancelled.
   explicit sleep_awaiter(deadline until) noexcept : until_(until) {}
   sleep_awaiter(const sleep_awaiter&) = delete;
   sleep_awaiter& operator=(const sleep_awaiter&) = delete;
 
-  bool await_ready() const noexcept { return until_ <= now(); }
+  bool await_ready() const noexcept { return until_ == 0; }
   template <async_coroutine Promise>
   bool await_suspend(std::coroutine_handle<Promise> where) {
     return sleep(where);
@@ -382,7 +383,8 @@ template <class Rep, class Period>
 /// The same as sleep_until().
 template <class Clock, class Duration>
 [[nodiscard]] detail::sleep_awaiter async_sleep_until(std::chrono::time_point<Clock, Duration> t) {
-  return detail::sleep_awaiter(detail::deadline_at(t));
+  const detail::deadline until = detail::deadline_at(t);
+  return detail::sleep_awaiter(until > detail::now() ? until : 0);
 }
 
 }  // namespace coir
