@@ -42,7 +42,6 @@ namespace coir::detail {
 
 namespace {
 
-constexpr std::size_t timer_batch = 16;               // about as many cache lines as a core fetches at a time
 constexpr std::int64_t surplus_life = 5'000'000'000;  // ns that a thread is kept which no processor is likely to need
 
 /// While one lives the calling thread is that worker's. Then, when it ends, as any other: destructors of thread_locals
@@ -122,16 +121,14 @@ runnable* scheduler::find_work(worker& w) noexcept {
 // Returns whether there were any.
 bool scheduler::fire_all(processor& p, deadline time) noexcept {
   bool fired = false;
-  due_timer due[timer_batch];
-  for (std::size_t n = timer_batch; n == timer_batch;) {
-    n = 0;
+  due_timers due;
+  do {
     if (!p.try_lock()) break;  // whoever holds it comes by here, or the next search does
-    while (n < timer_batch && (due[n] = p.timers.pop_due(time))) ++n;
+    due.pop(p.timers, time);
     p.unlock();
-    for (std::size_t i = 0; i < n; ++i) due[i].prefetch();
-    for (std::size_t i = 0; i < n; ++i) due[i]();
-    fired = fired || n != 0;
-  }
+    due.fire();
+    fired = fired || !due.empty();
+  } while (due.full());
   return fired;
 }
 
@@ -142,15 +139,14 @@ bool scheduler::run_due_timers(worker& w) noexcept {
   if (mine.timers.earliest() == no_deadline && of_idle == no_deadline) return false;
   bool fired = false;
   const deadline time = clock_.now();
-  due_timer due[timer_batch];
-  for (std::size_t n = timer_batch; n == timer_batch && mine.timers.earliest() <= time;) {
-    n = 0;
+  due_timers due;
+  while (mine.timers.earliest() <= time) {
     w.enter_native();
-    while (n < timer_batch && (due[n] = mine.timers.pop_due(time))) ++n;
+    due.pop(mine.timers, time);
     w.leave();
-    for (std::size_t i = 0; i < n; ++i) due[i].prefetch();
-    for (std::size_t i = 0; i < n; ++i) due[i]();
-    fired = fired || n != 0;
+    due.fire();
+    fired = fired || !due.empty();
+    if (!due.full()) break;
   }
   if (of_idle > time) return fired;
   for (const auto& p : processors_)

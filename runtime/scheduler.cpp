@@ -31,20 +31,13 @@ namespace {
 
 constexpr std::size_t injected_batch = 64;
 
-/// For stacks that have left the cache, and the TLB. A core looks up several pages at a time only if the prefetches
-/// follow upon one another: so control blocks, eight at once, and then the context of the one that is next. (Inlined
-/// always: GCC 12 drops calls of what does nothing but prefetch.)
+/// A core looks up several pages at a time only if the prefetches follow upon one another: so control blocks, eight at
+/// once, and then the context of the one that is next.
 [[gnu::always_inline]] inline void prefetch_stacks(fiber* const* stacks, std::size_t count) noexcept {
   constexpr std::size_t at_once = 8;
-  if (count % at_once == 0) {
-    for (std::size_t i = count - std::min(count, at_once); i < count; ++i) {
-      __builtin_prefetch(stacks[i], 1);
-      __builtin_prefetch(reinterpret_cast<char*>(stacks[i]) + 64, 1);
-    }
-  }
-  if (count == 0) return;
-  __builtin_prefetch(stacks[count - 1]->suspended, 1);
-  __builtin_prefetch(static_cast<char*>(stacks[count - 1]->suspended) + 64, 1);
+  if (count % at_once == 0)
+    for (std::size_t i = count - std::min(count, at_once); i < count; ++i) prefetch_lines<2>(stacks[i]);
+  if (count != 0) prefetch_lines<2>(stacks[count - 1]->suspended);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 
 #include <coir/park.hpp>
 
+#include "prefetch.hpp"
 #include "sanitizer.hpp"
 
 namespace coir::detail {
@@ -51,12 +52,6 @@ struct due_timer {
   bool announced = false;
 
   explicit operator bool() const noexcept { return fire != nullptr; }
-  /// Of many sleepers each has left the cache when its time comes. (Inlined always: GCC 12 drops calls of what does
-  /// nothing but prefetch.)
-  [[gnu::always_inline]] void prefetch() const noexcept {
-    __builtin_prefetch(arg, 1);
-    __builtin_prefetch(static_cast<char*>(arg) + 64, 1);
-  }
   void operator()() const noexcept {
     if (announced) tsan_acquire(arg);
     fire(arg, stamp);
@@ -130,6 +125,31 @@ class timer_heap {
   std::atomic<std::size_t> count_{0};  // entries_.size()
   std::atomic<std::size_t> dead_{0};
   std::atomic<deadline> earliest_{no_deadline};
+};
+
+/// Due timers, as many as a core fetches at a time or so.
+class due_timers {
+ public:
+  /// By the heap's holder.
+  void pop(timer_heap& timers, deadline time) noexcept {
+    count_ = 0;
+    while (!full() && (timers_[count_] = timers.pop_due(time))) ++count_;
+  }
+  bool empty() const noexcept { return count_ == 0; }
+  /// There may be more.
+  bool full() const noexcept { return count_ == size; }
+
+  /// When nothing is held.
+  void fire() const noexcept {
+    for (std::size_t i = 0; i < count_; ++i) prefetch_lines<2>(timers_[i].arg);
+    for (std::size_t i = 0; i < count_; ++i) timers_[i]();
+  }
+
+ private:
+  static constexpr std::size_t size = 16;
+
+  due_timer timers_[size];
+  std::size_t count_ = 0;
 };
 
 /// A node for a timer of `home`; freed by free_timer().
