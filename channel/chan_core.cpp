@@ -97,7 +97,7 @@ std::size_t chan_core::claim_some(wait_queue& queue, waiter** claimed, std::size
   return n;
 }
 
-void chan_core::close() {
+void chan_core::close(bool kept) {
   lock.lock();
   if (closed()) {
     lock.unlock();
@@ -110,7 +110,7 @@ void chan_core::close() {
     std::size_t n = claim_some(receivers, claimed, close_batch);
     n += claim_some(senders, claimed + n, close_batch - n);
     const bool more = n == close_batch;
-    if (more && !referenced) {
+    if (more && !kept && !referenced) {
       // Those woken first may drop every handle, the closer's too if they share one, before the last are claimed.
       add_reference();
       referenced = true;

@@ -45,6 +45,8 @@ struct cancel_node::done_channel {
     node->lock_.lock();
     if (node->done_ == core) node->done_ = nullptr;
     node->lock_.unlock();
+    node->closing_.lock();  // who closes it has woken all, and is about to leave
+    node->closing_.unlock();
     node->drop_handle();
     return true;
   }
@@ -193,10 +195,12 @@ void cancel_node::end_this(state how, const std::exception_ptr& cause, bool rung
     child->memory_.fetch_add(1, std::memory_order_relaxed);  // it was listed, so it is not gone
     child->next_below_ = std::exchange(below, child);
   }
-  const core_reference done(done_ != nullptr && done_->try_add_reference() ? done_ : nullptr);
+  closing_.lock();
+  chan_core* const done = done_;  // stays while closing_ is held
   lock_.unlock();
   if (armed_ && !rung && alarm_.disarm()) release_memory();  // not the last: the caller has one, or a handle
-  if (done.get() != nullptr) done.get()->close();
+  if (done != nullptr) done->close(true);
+  closing_.unlock();
 }
 
 // ---- what is known of the end --------------------------------------------------------------------------------------

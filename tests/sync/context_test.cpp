@@ -1,5 +1,6 @@
 // context: a tree in which the end of one is the end of all below it; deadlines, causes, values; and nothing is kept
 // for longer than somebody can tell.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -11,11 +12,13 @@
 #include <string_view>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <coir/context.hpp>
 #include <coir/runtime.hpp>
 #include <coir/select.hpp>
+#include <coir/this_fiber.hpp>
 #include <coir/wait_group.hpp>
 
 #include "../runtime/counted.hpp"
@@ -404,6 +407,46 @@ TEST_P(Context, AFiberMayOutliveAllOtherHandles) {
     cancel();
     waiter.get();
   });
+}
+
+/// Counts those of its kind that were destroyed outside a fiber.
+class fibers_own {
+ public:
+  explicit fibers_own(std::atomic<int>& strays) : strays_(&strays) {}
+  fibers_own(fibers_own&& other) noexcept : strays_(std::exchange(other.strays_, nullptr)) {}
+  ~fibers_own() {
+    if (strays_ != nullptr && !coir::this_fiber::is_fiber()) strays_->fetch_add(1);
+  }
+
+ private:
+  std::atomic<int>* strays_;
+};
+
+// The deadline passes on a thread of the library, where a destructor might wait for what only that thread can do. So
+// the last handle must not go there, though it is dropped while those whom the deadline wakes are still being woken.
+TEST_P(Context, ADeadlineDestroysNothingOfTheUsers) {
+  std::atomic<int> strays{0};
+  run([&] {
+    for (int round = 0; round < scaled(50) + 5; ++round) {
+      std::optional<coir::recv_chan<void>> done;
+      {
+        const context valued = coir::with_value(context::background(), 1, fibers_own(strays));
+        done = coir::with_timeout(valued, 10ms).first.done();
+      }
+      std::vector<coir::task<void>> waiters;
+      for (int i = 0; i < 60; ++i) waiters.push_back(coir::spawn([&] { done->recv(); }));  // none has a handle
+      const auto asleep = [](const auto& w) { return w.status() == coir::task_status::blocked; };
+      const auto over = [](const auto& w) { return w.status() == coir::task_status::finished; };
+      until([&] { return std::ranges::any_of(waiters, over) || std::ranges::all_of(waiters, asleep); });
+      const bool in_time = std::ranges::all_of(waiters, asleep) && done->try_recv() != coir::recv_status::closed;
+      if (in_time) {
+        while (done->try_recv() != coir::recv_status::closed) coir::yield();
+        done.reset();
+      }
+      for (auto& w : waiters) w.get();
+    }
+  });
+  EXPECT_EQ(strays.load(), 0);
 }
 
 TEST_P(Context, ADeadlineMayOutliveItsRuntime) {

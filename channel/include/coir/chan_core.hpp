@@ -95,8 +95,9 @@ class alignas(64) chan_core {
            closed_.load(std::memory_order_relaxed);
   }
 
-  /// Wakes everyone. Throws closed_channel on a closed one.
-  void close();
+  /// Wakes everyone. Throws closed_channel on a closed one. `kept`: the caller sees to it that the core stays until the
+  /// call is over, so that it is not here that the last handle goes; else those woken may drop it meanwhile.
+  void close(bool kept = false);
 
   // ---- under the lock ----
 

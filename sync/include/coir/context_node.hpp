@@ -16,6 +16,10 @@
 //
 // Locks: each cancel_node has one; a child's may be held when its parent's is taken, never the other way round. Nothing
 // is woken, allocated or freed under one. The links of a list of children are guarded by the parent's lock.
+//
+// What the last handle frees is the user's (a value, a cause), and an alarm, on whose thread a destructor of the user
+// must not run, may be what ends a node. So who ends a node never has a handle, of the done channel either: it holds
+// `closing_` while it closes that, and whoever drops the channel's last handle meanwhile, waits before it goes on.
 #pragma once
 
 #include <atomic>
@@ -130,6 +134,8 @@ class cancel_node final : public context_node {
   cancel_node* children_ = nullptr;
   std::exception_ptr cause_;
   chan_core* done_ = nullptr;  // not counted: it has a handle of this node, and takes itself away
+
+  spin_lock closing_;  // taken under lock_, by who ends the node, and held while it closes the done channel
 
   // Guarded by above_'s lock.
   bool listed_ = false;
