@@ -4,8 +4,8 @@
 //   PROGRAM ROW PROCESSORS     runs one row once; a line a value: "row processors value unit [# note]"
 //   PROGRAM --list             the rows
 //
-// A row with warm_up set is run once unmeasured first, so that stacks and heap are there; one without it is measured
-// cold, from the start of the process.
+// A row is run `warm_ups` times unmeasured first, so that stacks and heap are there; one with none is measured cold, from
+// the start of the process.
 #pragma once
 
 #include <charconv>
@@ -29,21 +29,21 @@ struct value {
 
 struct row {
   const char* name;
-  bool warm_up;
+  int warm_ups;
   std::function<std::vector<value>()> run;
 };
 
 inline row per_operation(const char* name, double operations, std::function<seconds()> workload) {
-  return {name, true, [=] { return std::vector{value{name, workload().count() / operations * 1e9, "ns"}}; }};
+  return {name, 1, [=] { return std::vector{value{name, workload().count() / operations * 1e9, "ns"}}; }};
 }
 
 inline row in_milliseconds(const char* name, std::function<seconds()> workload) {
-  return {name, true, [=] { return std::vector{value{name, workload().count() * 1e3, "ms"}}; }};
+  return {name, 1, [=] { return std::vector{value{name, workload().count() * 1e3, "ms"}}; }};
 }
 
 /// Three values: name_create, name_rss, name_wake.
 inline row parked_row(const char* name, std::function<parked_result()> workload) {
-  return {name, false, [prefix = std::string(name), workload] {
+  return {name, 0, [prefix = std::string(name), workload] {
             const parked_result r = workload();
             return std::vector<value>{{prefix + "_create", r.create.count(), "s"},
                                       {prefix + "_rss", r.resident_bytes, "bytes"},
@@ -51,8 +51,9 @@ inline row parked_row(const char* name, std::function<parked_result()> workload)
           }};
 }
 
+/// Warmed up more than once: the faster they start, the more of them sleep at a time and need a stack.
 inline row sleepers_row(std::function<sleepers_result()> workload) {
-  return {"sleepers", true, [=] {
+  return {"sleepers", 4, [=] {
             const sleepers_result r = workload();
             return std::vector<value>{{"sleepers_wall", r.wall.count() * 1e3, "ms"},
                                       {"sleepers_cpu", r.cpu.count() * 1e3, "ms"}};
@@ -60,7 +61,7 @@ inline row sleepers_row(std::function<sleepers_result()> workload) {
 }
 
 inline row idle_row(std::function<usage()> workload) {
-  return {"idle", false, [=] {
+  return {"idle", 0, [=] {
             const usage u = workload();
             return std::vector<value>{{"idle_cpu", u.cpu.count() * 1e3, "ms"},
                                       {"idle_switches", static_cast<double>(u.switches), "switches"}};
@@ -68,7 +69,7 @@ inline row idle_row(std::function<usage()> workload) {
 }
 
 inline std::vector<value> run_row(const row& r) {
-  if (r.warm_up) r.run();
+  for (int i = 0; i < r.warm_ups; ++i) r.run();
   return r.run();
 }
 

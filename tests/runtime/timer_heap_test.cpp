@@ -110,16 +110,32 @@ TEST_F(TimerHeap, CleanDropsTheDeadOnceTheyAreTheGreaterPart) {
 }
 
 TEST_F(TimerHeap, BehavesAsAMultimap) {
-  for (const unsigned seed : {1U, 2U, 3U, 4U}) {
+  // The time between two steps, and how far ahead the timers are: all in the heap, in few slots of the wheel, in many.
+  constexpr deadline burst_gap = 200'000;
+  struct {
+    unsigned seed;
+    deadline step, ahead;
+  } const runs[] = {{1, 100, 1'000},
+                    {2, 100, 1'000'000},
+                    {3, 100'000, 10'000'000},
+                    {4, 1'000'000, 1'000'000'000},
+                    {5, 1'000'000'000, 1'000'000'000'000},
+                    {6, 3, 1'000'000'000'000'000}};
+  deadline time = 0;
+  for (const auto& [seed, step, ahead] : runs) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937 random(seed);
+    std::mt19937_64 random(seed);
+    const auto below = [&](deadline bound) {
+      return static_cast<deadline>(random() % static_cast<std::uint64_t>(bound));
+    };
+    // Of any magnitude.
+    const auto delay = [&] { return below(std::max<deadline>(ahead >> below(20), 1)); };
     struct entry {
       std::uint64_t stamp;
       timer_node* node;
     };
     std::multimap<deadline, entry> model;
     std::uint64_t stamps = 0;
-    deadline time = 0;
     const auto random_entry = [&] {
       auto it = model.begin();
       std::advance(it, static_cast<std::ptrdiff_t>(random() % model.size()));
@@ -130,7 +146,7 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
         case 0:
         case 1:
         case 2: {
-          const deadline when = time + static_cast<deadline>(random() % 1000);
+          const deadline when = time + delay();
           const std::uint64_t stamp = ++stamps;
           model.emplace(when, entry{stamp, push(when, stamp)});
           break;
@@ -153,14 +169,14 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
           if (!model.empty()) {
             const auto it = random_entry();
             const entry moved = it->second;
-            const deadline when = time + static_cast<deadline>(random() % 1000);
+            const deadline when = time + delay();
             heap_.move(*moved.node, when);
             model.erase(it);
             model.emplace(when, moved);
           }
           break;
         case 6:
-          time += static_cast<deadline>(random() % 100);
+          time += below(step);
           deadline last = 0;
           while (const due_timer due = heap_.pop_due(time)) {
             ASSERT_FALSE(model.empty());
@@ -180,12 +196,41 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
       }
       ASSERT_EQ(heap_.live(), model.size());
       const deadline bound = model.empty() ? no_deadline : model.begin()->first;
-      ASSERT_LE(heap_.earliest(), bound);  // less if a dead one is still before it
+      // Less if a dead one is still before it, more if many have just come together.
+      ASSERT_LE(heap_.earliest(), std::max(bound, time + burst_gap));
       if (i % 64 == 0) heap_.clean();
     }
     for (const auto& [when, e] : model) heap_.erase(*e.node);
-    while (heap_.pop_due(no_deadline)) FAIL() << "a dead timer fired";
+    time += 2 * ahead;
+    while (heap_.pop_due(time)) FAIL() << "a dead timer fired";
   }
+}
+
+// One in 2 us for a while, and then fewer: in bursts, and then each at its time.
+TEST_F(TimerHeap, TimersThatComeThickAreFiredInBursts) {
+  constexpr deadline burst_gap = 200'000;
+  constexpr int thick = 5'000;
+  std::vector<timer_node*> nodes;
+  deadline last = 0;
+  for (int i = 0; i < thick; ++i) nodes.push_back(push(last += 2'000));
+  const deadline last_thick = last;
+  for (int i = 0; i < 100; ++i) nodes.push_back(push(last += 50'000));
+  std::size_t popped = 0;
+  int bursts = 0;
+  for (deadline time = heap_.earliest(); time != no_deadline; time = heap_.earliest()) {
+    const std::size_t first = popped;
+    while (heap_.pop_due(time)) ++popped;
+    ASSERT_GT(popped, first);
+    const deadline due = nodes[first]->when;
+    EXPECT_LE(time - due, burst_gap);
+    if (due <= last_thick) ++bursts;
+    if (due > last_thick + 2 * burst_gap) {
+      EXPECT_EQ(time, due);
+    }
+  }
+  EXPECT_EQ(popped, nodes.size());
+  EXPECT_LE(bursts, last_thick / burst_gap + burst_gap / 2'000 + 1);  // one by one until it is seen how thick they come
+  for (timer_node* n : nodes) free_timer(n);
 }
 
 // The destructor frees the dead and leaves the others to their owners; AddressSanitizer tells if it does not.
@@ -211,20 +256,36 @@ TEST_F(TimerHeap, MayBeDestroyedWithTimersInIt) {
   EXPECT_TRUE(fired_.empty());
 }
 
+long resident_pages() {
+  std::ifstream in("/proc/self/statm");
+  long size = 0, resident = 0;
+  in >> size >> resident;
+  return resident;
+}
+
+void expect_no_more_than(long pages) {
+  if (!coir_test::address_sanitizer && !coir_test::thread_sanitizer) {
+    EXPECT_LT(resident_pages(), pages);
+  }
+}
+
+constexpr deadline far = no_deadline - 1;
+
 TEST_F(TimerHeap, AMillionCancelledFarTimersHoldNoMemory) {
-  const auto resident_pages = [] {
-    std::ifstream in("/proc/self/statm");
-    long size = 0, resident = 0;
-    in >> size >> resident;
-    return resident;
-  };
-  constexpr deadline far = no_deadline - 1;
   const long before = resident_pages();
   for (int i = 0; i < coir_test::scaled(1'000'000); ++i) cancel_lazily(push(far));
   EXPECT_EQ(heap_.live(), 0U);
-  if (!coir_test::address_sanitizer && !coir_test::thread_sanitizer) {
-    EXPECT_LT(resident_pages() - before, 1'000);  // 64 bytes each would be 15,000
-  }
+  expect_no_more_than(before + 1'000);  // 64 bytes each would be 15,000
+}
+
+TEST_F(TimerHeap, AMillionErasedFarTimersLeaveNoRoomForAMillion) {
+  std::vector<timer_node*> nodes(coir_test::scaled(std::size_t{1'000'000}));
+  for (timer_node*& n : nodes) n = make_timer(&home_, far, &note_fired, &fired_, 0);
+  const long before = resident_pages();
+  for (timer_node* n : nodes) heap_.push(*n);
+  for (timer_node* n : nodes) heap_.erase(*n);
+  EXPECT_EQ(heap_.earliest(), no_deadline);
+  expect_no_more_than(before + 1'000);  // 16 bytes each would be 4,000
 }
 
 }  // namespace

@@ -27,44 +27,44 @@ var notes = map[string]string{
 	"coroutine":  "a goroutine and two channels",
 }
 
-// row is one program run: it may yield several values. A row with warmUp set is run once unmeasured first, so that
-// goroutines, stacks and heap are there; one without it is measured cold, from the start of the process.
+// row is one program run: it may yield several values. It is run warmUps times unmeasured first, so that
+// goroutines, stacks and heap are there; one with none is measured cold, from the start of the process.
 type row struct {
-	name   string
-	warmUp bool
-	run    func() []value
+	name    string
+	warmUps int
+	run     func() []value
 }
 
 var rows = []row{
-	{"spawn_join", true, perOperation("spawn_join", spawnedFibers, spawnJoin)},
-	{"parked", false, parked},
-	{"yield2", true, perOperation("yield2", yields, func() time.Duration { return yieldInTurn(2) })},
-	{"yield1000", true, perOperation("yield1000", yields, func() time.Duration { return yieldInTurn(1000) })},
-	{"pingpong", true, perOperation("pingpong", roundTrips, pingPong)},
-	{"spsc128", true, perOperation("spsc128", bufferedValues, func() time.Duration { return stream(1, 128, bufferedValues) })},
-	{"spsc0", true, perOperation("spsc0", unbufferedValues, func() time.Duration { return stream(1, 0, unbufferedValues) })},
-	{"mpmc128", true, perOperation("mpmc128", bufferedValues, func() time.Duration { return stream(4, 128, bufferedValues) })},
-	{"select2_0", true, perOperation("select2_0", selectedValues, func() time.Duration { return selectOfTwo(0) })},
-	{"select2_128", true, perOperation("select2_128", selectedValues, func() time.Duration { return selectOfTwo(128) })},
-	{"select8_0", true, perOperation("select8_0", selectedValues, func() time.Duration { return selectOfEight(0) })},
-	{"select8_128", true, perOperation("select8_128", selectedValues, func() time.Duration { return selectOfEight(128) })},
-	{"mutex1", true, perOperation("mutex1", lockings, func() time.Duration { return lockInTurn(1) })},
-	{"mutex8", true, perOperation("mutex8", lockings, func() time.Duration { return lockInTurn(8) })},
-	{"semaphore1", true, perOperation("semaphore1", lockings, acquireUncontended)},
-	{"semaphore8", true, perOperation("semaphore8", contendedLockings, acquireContended)},
-	{"shared_mutex1", true, perOperation("shared_mutex1", lockings, readUncontended)},
-	{"shared_mutex8", true, perOperation("shared_mutex8", contendedLockings, readAndWrite)},
-	{"timer_stop", true, perOperation("timer_stop", timersInTurn, setAndStop)},
-	{"timer_reset", true, perOperation("timer_reset", timerResets, resetTimer)},
-	{"timer100k", true, perOperation("timer100k", timersAtOnce*timerBatches, setAndStopAll)},
-	{"generator", true, perOperation("generator", generatedValues, generate)},
-	{"coroutine", true, perOperation("coroutine", generatedValues, sendAndReceive)},
-	{"skynet", true, inMilliseconds("skynet", skynet)},
-	{"sieve", true, inMilliseconds("sieve", sieve)},
-	{"ring", true, perOperation("ring", hops, ring)},
-	{"fib27", true, inMilliseconds("fib27", fib27)},
-	{"sleepers", true, sleepers},
-	{"idle", false, idle},
+	{"spawn_join", 1, perOperation("spawn_join", spawnedFibers, spawnJoin)},
+	{"parked", 0, parked},
+	{"yield2", 1, perOperation("yield2", yields, func() time.Duration { return yieldInTurn(2) })},
+	{"yield1000", 1, perOperation("yield1000", yields, func() time.Duration { return yieldInTurn(1000) })},
+	{"pingpong", 1, perOperation("pingpong", roundTrips, pingPong)},
+	{"spsc128", 1, perOperation("spsc128", bufferedValues, func() time.Duration { return stream(1, 128, bufferedValues) })},
+	{"spsc0", 1, perOperation("spsc0", unbufferedValues, func() time.Duration { return stream(1, 0, unbufferedValues) })},
+	{"mpmc128", 1, perOperation("mpmc128", bufferedValues, func() time.Duration { return stream(4, 128, bufferedValues) })},
+	{"select2_0", 1, perOperation("select2_0", selectedValues, func() time.Duration { return selectOfTwo(0) })},
+	{"select2_128", 1, perOperation("select2_128", selectedValues, func() time.Duration { return selectOfTwo(128) })},
+	{"select8_0", 1, perOperation("select8_0", selectedValues, func() time.Duration { return selectOfEight(0) })},
+	{"select8_128", 1, perOperation("select8_128", selectedValues, func() time.Duration { return selectOfEight(128) })},
+	{"mutex1", 1, perOperation("mutex1", lockings, func() time.Duration { return lockInTurn(1) })},
+	{"mutex8", 1, perOperation("mutex8", lockings, func() time.Duration { return lockInTurn(8) })},
+	{"semaphore1", 1, perOperation("semaphore1", lockings, acquireUncontended)},
+	{"semaphore8", 1, perOperation("semaphore8", contendedLockings, acquireContended)},
+	{"shared_mutex1", 1, perOperation("shared_mutex1", lockings, readUncontended)},
+	{"shared_mutex8", 1, perOperation("shared_mutex8", contendedLockings, readAndWrite)},
+	{"timer_stop", 1, perOperation("timer_stop", timersInTurn, setAndStop)},
+	{"timer_reset", 1, perOperation("timer_reset", timerResets, resetTimer)},
+	{"timer100k", 1, perOperation("timer100k", timersAtOnce*timerBatches, setAndStopAll)},
+	{"generator", 1, perOperation("generator", generatedValues, generate)},
+	{"coroutine", 1, perOperation("coroutine", generatedValues, sendAndReceive)},
+	{"skynet", 1, inMilliseconds("skynet", skynet)},
+	{"sieve", 1, inMilliseconds("sieve", sieve)},
+	{"ring", 1, perOperation("ring", hops, ring)},
+	{"fib27", 1, inMilliseconds("fib27", fib27)},
+	{"sleepers", 4, sleepers},
+	{"idle", 0, idle},
 }
 
 func perOperation(name string, operations int, f func() time.Duration) func() []value {
@@ -103,7 +103,7 @@ func main() {
 			continue
 		}
 		runtime.GOMAXPROCS(processors)
-		if r.warmUp {
+		for i := 0; i < r.warmUps; i++ {
 			r.run()
 		}
 		for _, v := range r.run() {

@@ -8,8 +8,8 @@
 //   coir::timer idle = coir::after_func(30s, [&] { disconnect(); });
 //   while (auto m = in.recv()) { handle(*m);  idle.reset(30s); }
 //
-// A tick is the time at which it was sent. It is never early; how late depends on the load, typically some tens of
-// microseconds. The channels hold one tick and are never closed.
+// A tick is the time at which it was sent. It is never early; how late depends on the load, as for a sleep
+// (sleep.hpp). The channels hold one tick and are never closed.
 //
 // Any duration: one that is zero or negative is over at once, hours::max() is clamped to some 290 years.
 //
