@@ -51,7 +51,10 @@ void set(debug_options& result, std::string_view item) {
     return;
   }
   std::string known;
-  for (const number_option& each : number_options) known += (known.empty() ? "" : ", ") + std::string(each.name);
+  for (const number_option& each : number_options) {
+    if (!known.empty()) known += ", ";
+    known += each.name;
+  }
   reject("no option is called " + quoted(name) + "; there are: " + known);
 }
 
