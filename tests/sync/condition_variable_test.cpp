@@ -208,6 +208,7 @@ TEST_P(condition_variable_test, ANotificationThatRacesATimeoutOrACancellationGoe
       coir::mutex m;
       coir::condition_variable changed;
       std::atomic<int> notified{0};
+      int waiting = 0;  // under the mutex, as whoever waits has it until it is queued
       const auto when = steady_clock::now() + std::chrono::microseconds(20 + r % 60);
       actor timed(r % 2 == 0 ? kind::fiber : kind::thread, [&] {
         std::unique_lock lock(m);
@@ -215,13 +216,19 @@ TEST_P(condition_variable_test, ANotificationThatRacesATimeoutOrACancellationGoe
       });
       actor victim(kind::fiber, [&] {
         std::unique_lock lock(m);
+        ++waiting;
         changed.wait(lock);
         ++notified;
       });
       actor patient(kind::fiber, [&] {
         std::unique_lock lock(m);
+        ++waiting;
         changed.wait(lock);
         ++notified;
+      });
+      until([&] {
+        const std::lock_guard lock(m);
+        return waiting == 2;
       });
       victim.until_blocked();
       patient.until_blocked();

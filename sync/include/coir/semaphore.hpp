@@ -59,7 +59,10 @@ class semaphore {
 
   /// Gives n permits back; wakes as many waiters as that suffices for. Never blocks.
   /// Throws std::logic_error, and changes nothing, if so many are not out, std::invalid_argument if n is negative.
-  void release(count_type n = 1);
+  void release(count_type n = 1) {
+    if (n < 0 || !permits_.release(n)) [[unlikely]]
+      refuse_release(n);
+  }
 
   /// Whether acquire(1) would have to wait now.
   bool locked() const noexcept { return permits_.exhausted(); }
@@ -69,6 +72,7 @@ class semaphore {
     if (n < 0 || n > permits_.total()) refuse(n);
   }
   [[noreturn]] void refuse(count_type n) const;
+  [[noreturn]] static void refuse_release(count_type n);
 
   mutable detail::permits permits_;  // mutable: to look, too, it has to lock
 };

@@ -33,7 +33,10 @@ class shared_mutex {
     return permits_.acquire(all, detail::deadline_at(t));
   }
   /// Never blocks. Throws std::logic_error if it is not exclusively held.
-  void unlock();
+  void unlock() {
+    if (!permits_.release(all)) [[unlikely]]
+      refuse_unlock();
+  }
 
   /// Blocks while a writer holds it, or waited before. Throws `cancelled` if it would block.
   void lock_shared() { permits_.acquire(1); }
@@ -48,9 +51,16 @@ class shared_mutex {
     return permits_.acquire(1, detail::deadline_at(t));
   }
   /// Never blocks. Throws std::logic_error if no reader holds it.
-  void unlock_shared();
+  void unlock_shared() {
+    // A free permit says that no writer holds it.
+    if (!permits_.release(1, 1)) [[unlikely]]
+      refuse_unlock_shared();
+  }
 
  private:
+  [[noreturn]] static void refuse_unlock();
+  [[noreturn]] static void refuse_unlock_shared();
+
   // A reader takes one permit, a writer all; and there are never so many readers.
   static constexpr detail::permits::count all = detail::permits::count{1} << 62;
 
