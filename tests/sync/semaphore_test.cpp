@@ -1,7 +1,11 @@
 // coir::semaphore: order, weights, errors, giving up.
 #include <coir/semaphore.hpp>
 
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "actor.hpp"
@@ -194,6 +198,29 @@ TEST_P(semaphore_test, ACancelledFiberAcquiresWhatIsFreeAndThrowsWhereItWouldBlo
     EXPECT_TRUE(s.locked());
     s.release();
     EXPECT_FALSE(s.locked());
+  });
+}
+
+// The releaser is then still in release(), where it has found the semaphore contended though nobody waits any more.
+TEST_P(semaphore_test, MayBeDestroyedByWhoGotTheLastPermit) {
+  run([] {
+    for (int r = 0; r < scaled(2'000) + 100; ++r) {
+      auto s = std::make_unique<coir::semaphore>(1);
+      s->acquire();
+      std::atomic<bool> go{false};
+      std::thread releaser([&, raw = s.get()] {
+        while (!go) std::this_thread::yield();
+        raw->release();
+      });
+      actor impatient(kind::thread, [&] {
+        go = true;
+        if (s->acquire_for(std::chrono::microseconds(r % 30))) s->release();
+      });
+      coir_test::until([&] { return impatient.ended(); });
+      coir_test::until([&] { return s->try_acquire(); });
+      s.reset();
+      releaser.join();
+    }
   });
 }
 
