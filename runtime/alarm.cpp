@@ -1,4 +1,4 @@
-// Alarms. Who may do what with the node of one, whose state word is described in timer_node.hpp:
+// Alarms. Who may do what with the node of one, whose state word is described in timer_heap.hpp:
 //
 //   it lies with         armed by       disarmed, or moved, by
 //   a processor          a fiber there  whoever holds that processor: takes it out of the heap

@@ -25,7 +25,6 @@ class service {
     timer_node* n = make_timer(nullptr, when, fire, arg, stamp);
     n->announced = true;
     lock_.lock();
-    const bool sooner = when < sleeps_until_;
     try {
       heap_.push(*n);
     } catch (...) {
@@ -33,8 +32,9 @@ class service {
       free_timer(n);
       throw;
     }
+    const bool sooner = heap_.earliest() < sleeps_until_;
     if (sooner) {
-      sleeps_until_ = when;
+      sleeps_until_ = heap_.earliest();
       signal_.fetch_add(1, std::memory_order_relaxed);
     }
     lock_.unlock();

@@ -29,8 +29,7 @@ timer_node::state settled(const timer_node& n) noexcept {
 timer_node* make_timer(processor* home, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
                        std::uint64_t stamp) {
   void* memory = allocate_record(sizeof(timer_node), alignof(timer_node));
-  auto* n =
-      ::new (memory) timer_node{when, 0, timer_wheel::nowhere, timer_node::state::armed, false, home, fire, arg, stamp};
+  auto* n = ::new (memory) timer_node{when, 0, timer_node::state::armed, false, home, fire, arg, stamp};
   tsan_release(n);
   return n;
 }
@@ -47,129 +46,122 @@ timer_heap::~timer_heap() {
 }
 
 void timer_heap::abandon() noexcept {
-  const auto abandon_node = [](timer_node* n) {
+  for (const entry& e : entries_) {
     timer_node::state seen = timer_node::state::armed;
     // release: the owner, who frees the node, sees what was done with it here.
-    if (n->word.compare_exchange_strong(seen, timer_node::state::orphaned, std::memory_order_acq_rel)) return;
-    settled(*n);
-    free_timer(n);
-  };
-  for (const timer_entry& e : near_) abandon_node(e.node);
-  near_.clear();
-  far_.drop_if([&](timer_node* n) {
-    abandon_node(n);
-    return true;
-  });
+    if (e.node->word.compare_exchange_strong(seen, timer_node::state::orphaned, std::memory_order_acq_rel)) continue;
+    settled(*e.node);
+    free_timer(e.node);
+  }
+  entries_.clear();
   dead_.store(0, std::memory_order_relaxed);
   publish();
 }
 
-void timer_heap::place(std::size_t i, timer_entry e) noexcept {
-  near_[i] = e;
+void timer_heap::place(std::size_t i, entry e) noexcept {
+  entries_[i] = e;
   e.node->index = static_cast<std::uint32_t>(i);
 }
 
 void timer_heap::publish() noexcept {
-  const deadline earliest = std::min(near_.empty() ? no_deadline : near_.front().when, far_.earliest());
-  earliest_.store(earliest == no_deadline ? no_deadline : std::max(earliest, next_burst_), std::memory_order_relaxed);
-  count_.store(size(), std::memory_order_relaxed);
+  earliest_.store(entries_.empty() ? no_deadline : std::max(entries_.front().when, next_burst_),
+                  std::memory_order_relaxed);
+  count_.store(entries_.size(), std::memory_order_relaxed);
 }
 
 void timer_heap::sift_up(std::size_t i) noexcept {
-  const timer_entry e = near_[i];
+  const entry e = entries_[i];
   while (i > 0) {
     const std::size_t parent = (i - 1) / arity;
-    if (near_[parent].when <= e.when) break;
-    place(i, near_[parent]);
+    if (entries_[parent].when <= e.when) break;
+    place(i, entries_[parent]);
     i = parent;
   }
   place(i, e);
 }
 
 void timer_heap::sift_down(std::size_t i) noexcept {
-  const timer_entry e = near_[i];
+  const entry e = entries_[i];
   for (;;) {
     const std::size_t first = i * arity + 1;
-    if (first >= near_.size()) break;
-    const std::size_t end = std::min(first + arity, near_.size());
+    if (first >= entries_.size()) break;
+    const std::size_t end = std::min(first + arity, entries_.size());
     std::size_t least = first;
     for (std::size_t c = first + 1; c < end; ++c)
-      if (near_[c].when < near_[least].when) least = c;
-    if (near_[least].when >= e.when) break;
-    place(i, near_[least]);
+      if (entries_[c].when < entries_[least].when) least = c;
+    if (entries_[least].when >= e.when) break;
+    place(i, entries_[least]);
     i = least;
   }
   place(i, e);
 }
 
 void timer_heap::remove_at(std::size_t i) noexcept {
-  const timer_entry last = near_.back();
-  near_.pop_back();
-  if (i < near_.size()) {
+  const entry last = entries_.back();
+  entries_.pop_back();
+  if (i < entries_.size()) {
     place(i, last);
     sift_up(i);
     sift_down(last.node->index);
   }
 }
 
-void timer_heap::push_near(timer_entry e) noexcept {
-  e.node->slot = timer_wheel::nowhere;
-  near_.push_back(e);  // never throws: there is room
-  sift_up(near_.size() - 1);
-}
-
-void timer_heap::insert(timer_entry e) noexcept {
-  if (!far_.push(e)) push_near(e);
-}
-
 void timer_heap::push(timer_node& n) {
   clean();
-  if (size() == near_.capacity()) {
+  if (entries_.size() == entries_.capacity()) {
     const tsan_section section(this);
-    near_.reserve(std::max(near_.capacity() * 2, clean_from));
+    entries_.reserve(std::max(entries_.capacity() * 2, clean_from));
   }
-  insert({n.when, &n});
+  entries_.push_back({n.when, &n});
+  sift_up(entries_.size() - 1);
   publish();
-}
-
-void timer_heap::take_out(timer_node& n) noexcept {
-  if (n.slot != timer_wheel::nowhere)
-    far_.erase(n);
-  else
-    remove_at(n.index);
 }
 
 void timer_heap::move(timer_node& n, deadline when) noexcept {
   n.when = when;
-  if (n.slot == timer_wheel::nowhere || !far_.move(n, when)) {
-    take_out(n);
-    insert({when, &n});
-  }
+  entries_[n.index].when = when;
+  sift_up(n.index);
+  sift_down(n.index);
   publish();
 }
 
 void timer_heap::erase(timer_node& n) noexcept {
-  take_out(n);
+  remove_at(n.index);
   free_timer(&n);
   publish();
+}
+
+/// Whether as many are due before that time as make a burst worth while.
+bool timer_heap::burst_ahead(deadline before) const noexcept {
+  // They lie together at the top.
+  constexpr std::size_t enough = burst_gap / thick;
+  std::size_t due[enough];
+  std::size_t found = 0;
+  const auto look_at = [&](std::size_t i) {
+    if (found < enough && i < entries_.size() && entries_[i].when < before) due[found++] = i;
+  };
+  look_at(0);
+  for (std::size_t seen = 0; seen < found; ++seen)
+    for (std::size_t child = 1; child <= arity; ++child) look_at(due[seen] * arity + child);
+  return found == enough;
 }
 
 // Nothing more is due.
 void timer_heap::end_burst(deadline time) noexcept {
   const std::int64_t lasted = time - burst_began_;
   if (lasted < burst_gap) return;
-  next_burst_ = popped_ >= lasted / thick ? std::min(time, no_deadline - 1 - burst_gap) + burst_gap : 0;
+  const deadline next = std::min(time, no_deadline - 1 - burst_gap) + burst_gap;
+  next_burst_ = popped_ >= lasted / thick && burst_ahead(next) ? next : 0;
   burst_began_ = time;
   popped_ = 0;
 }
 
 due_timer timer_heap::pop_due(deadline time) noexcept {
-  far_.advance(time, [this](timer_entry e) { push_near(e); });
   due_timer result;
-  while (!result && !near_.empty() && near_.front().when <= time) {
-    timer_node* n = near_.front().node;
+  while (!result && !entries_.empty() && entries_.front().when <= time) {
+    timer_node* n = entries_.front().node;
     remove_at(0);
-    if (!near_.empty()) __builtin_prefetch(near_.front().node, 1);  // the next to go, most often
+    if (!entries_.empty()) __builtin_prefetch(entries_.front().node, 1);  // the next to go, most often
     const due_timer popped{n->fire, n->arg, n->stamp, n->announced};
     timer_node::state seen = timer_node::state::armed;
     // acq_rel: pairs with the owner's exchange in disarm; whoever loses frees.
@@ -191,29 +183,28 @@ due_timer timer_heap::pop_due(deadline time) noexcept {
 void timer_heap::shrink() noexcept {
   const tsan_section section(this);
   try {
-    std::vector<timer_entry> smaller;
-    smaller.reserve(size() * 2 + clean_from);
-    smaller.assign(near_.begin(), near_.end());
-    near_.swap(smaller);
+    std::vector<entry> smaller;
+    smaller.reserve(entries_.size() * 2 + clean_from);
+    smaller.assign(entries_.begin(), entries_.end());
+    entries_.swap(smaller);
   } catch (const std::bad_alloc&) {
     // it stays as it is
   }
 }
 
 void timer_heap::clean() noexcept {
-  if (near_.capacity() >= shrink_from && size() < near_.capacity() / 8) shrink();
-  if (size() < clean_from || dead_.load(std::memory_order_relaxed) * 2 < size()) return;
-  const auto drop_dead = [this](timer_node* n) {
-    if (n->word.load(std::memory_order_acquire) != timer_node::state::dead) return false;
-    dead_.fetch_sub(1, std::memory_order_relaxed);
-    free_timer(n);
-    return true;
-  };
-  far_.drop_if(drop_dead);
+  if (entries_.capacity() >= shrink_from && entries_.size() < entries_.capacity() / 8) shrink();
+  if (entries_.size() < clean_from || dead_.load(std::memory_order_relaxed) * 2 < entries_.size()) return;
   std::size_t kept = 0;
-  for (const timer_entry& e : near_)
-    if (!drop_dead(e.node)) place(kept++, e);
-  near_.resize(kept);
+  for (const entry& e : entries_) {
+    if (e.node->word.load(std::memory_order_acquire) == timer_node::state::dead) {
+      dead_.fetch_sub(1, std::memory_order_relaxed);
+      free_timer(e.node);
+    } else {
+      place(kept++, e);
+    }
+  }
+  entries_.resize(kept);
   for (std::size_t i = kept / arity + 1; i-- > 0;)
     if (i < kept) sift_down(i);
   publish();

@@ -1,11 +1,23 @@
-// The timers of one processor: a 4-ary heap by deadline of those that are due soon, and a wheel of the others
-// (timer_wheel.hpp). What the wheel cannot take lies in the heap, which has room for all. Who touches them holds the
-// processor.
+// The timers of one processor: a 4-ary heap by deadline.
 //
-// Timers that come thick, one in 8 us or so for 0.2 ms, are fired in bursts, 0.2 ms apart: to sleep until each and wake
-// for it costs more than all else, and what a burst needs is fetched into the cache together. earliest() sees to that:
-// it names no time before the next burst. A timer is then late by 0.2 ms at most. Of those that come one by one, none
-// is.
+// Who touches the heap holds the processor. A timer whose owner has migrated is cancelled lazily, by its state word:
+//
+//   armed -> dead        the owner cancelled it first: the heap frees the node when it comes to the top, or when half
+//                        of the heap is dead
+//   armed -> fired       the heap popped it first: the owner of the wait frees the node, when it has woken
+//
+// Two more for alarms (alarm.cpp), whose owner may be anywhere, and may live on when the runtime has ended:
+//
+//   armed -> cancelling  the owner, who is going to touch the heap from outside; the heap does not go before the word
+//   cancelling -> dead   says dead: the owner has done, the heap frees the node
+//   armed -> orphaned    the heap is going: the owner frees the node
+//
+// The heap reads all it needs before it moves the word to `fired`, and does not touch the node after that.
+//
+// Timers that come thick, one in 8 us or so, are fired in bursts 0.2 ms apart: to sleep until each and wake for it
+// costs more than what most of them wake does, and what a burst needs is fetched into the cache together. earliest()
+// sees to that: after 0.2 ms in which they came thick, and with as many to come in the next, it names no time before
+// that is over. So a timer may then be 0.2 ms late.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +26,27 @@
 #include <cstdint>
 #include <vector>
 
+#include <coir/park.hpp>
+
 #include "prefetch.hpp"
 #include "sanitizer.hpp"
-#include "timer_node.hpp"
-#include "timer_wheel.hpp"
 
 namespace coir::detail {
+
+class processor;
+
+struct timer_node {
+  enum class state : std::uint8_t { armed, fired, dead, cancelling, orphaned };
+
+  deadline when;
+  std::uint32_t index = 0;  // in the heap; of the holder of the processor
+  std::atomic<state> word{state::armed};
+  bool announced = false;                                 // to ThreadSanitizer: arming it happens before the call
+  processor* home;                                        // null: the outside timers
+  void (*fire)(void* arg, std::uint64_t stamp) noexcept;  // called with no processor held; must not block
+  void* arg;
+  std::uint64_t stamp;
+};
 
 /// What is left of a popped timer: call it when nothing is held.
 struct due_timer {
@@ -42,12 +69,12 @@ class timer_heap {
   timer_heap(const timer_heap&) = delete;
   timer_heap& operator=(const timer_heap&) = delete;
 
-  /// When to look here next, no_deadline if there is nothing: the earliest deadline, or the next burst if that is
-  /// later, or somewhat earlier if the earliest was erased. Anyone may ask: a hint unless the processor is held.
+  /// When to look here next: the earliest deadline, or the next burst if that is later; no_deadline if there is
+  /// nothing. Anyone may ask: a hint unless the processor is held.
   deadline earliest() const noexcept { return earliest_.load(std::memory_order_relaxed); }
 
   /// Live timers. Holder only.
-  std::size_t live() const noexcept { return size() - dead_.load(std::memory_order_relaxed); }
+  std::size_t live() const noexcept { return entries_.size() - dead_.load(std::memory_order_relaxed); }
 
   /// By anyone who keeps the heap from going: hints of live() == 0, and of how much clean() would do.
   bool seems_idle() const noexcept {
@@ -87,27 +114,27 @@ class timer_heap {
  private:
   static constexpr std::size_t clean_from = 64;
   static constexpr std::int64_t burst_gap = 200'000;
-  static constexpr std::int64_t thick = 8'000;
+  static constexpr std::int64_t thick = 8'000;  // ns between two
 
-  std::size_t size() const noexcept { return near_.size() + far_.size(); }
+  struct entry {
+    deadline when;
+    timer_node* node;
+  };
 
-  void insert(timer_entry e) noexcept;
-  void push_near(timer_entry e) noexcept;
   void sift_up(std::size_t i) noexcept;
   void sift_down(std::size_t i) noexcept;
-  void place(std::size_t i, timer_entry e) noexcept;
+  void place(std::size_t i, entry e) noexcept;
   void remove_at(std::size_t i) noexcept;
-  void take_out(timer_node& n) noexcept;
+  bool burst_ahead(deadline before) const noexcept;
   void end_burst(deadline time) noexcept;
   void publish() noexcept;
   void shrink() noexcept;
 
-  std::vector<timer_entry> near_;  // a heap, with room for the far ones too
-  timer_wheel far_;
+  std::vector<entry> entries_;
   deadline next_burst_ = 0;
   deadline burst_began_ = 0;
   std::int64_t popped_ = 0;            // since then
-  std::atomic<std::size_t> count_{0};  // size()
+  std::atomic<std::size_t> count_{0};  // entries_.size()
   std::atomic<std::size_t> dead_{0};
   std::atomic<deadline> earliest_{no_deadline};
 };
@@ -136,5 +163,10 @@ class due_timers {
   due_timer timers_[size];
   std::size_t count_ = 0;
 };
+
+/// A node for a timer of `home`; freed by free_timer().
+timer_node* make_timer(processor* home, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
+                       std::uint64_t stamp);
+void free_timer(timer_node* n) noexcept;
 
 }  // namespace coir::detail

@@ -41,7 +41,7 @@ class alarm {
   bool disarm() noexcept;
 
  private:
-  timer_node* node_ = nullptr;  // ours unless armed or dead (timer_node.hpp)
+  timer_node* node_ = nullptr;  // ours unless armed or dead (timer_heap.hpp)
 };
 
 /// Ends the process with a report: for an alarm's function, which has nobody to throw to.
