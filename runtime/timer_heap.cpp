@@ -29,7 +29,8 @@ timer_node::state settled(const timer_node& n) noexcept {
 timer_node* make_timer(processor* home, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
                        std::uint64_t stamp) {
   void* memory = allocate_record(sizeof(timer_node), alignof(timer_node));
-  auto* n = ::new (memory) timer_node{when, 0, timer_node::state::armed, false, home, fire, arg, stamp};
+  auto* n = ::new (memory)
+      timer_node{when, 0, timer_node::not_in_wheel, timer_node::state::armed, false, home, fire, arg, stamp};
   tsan_release(n);
   return n;
 }
@@ -46,99 +47,126 @@ timer_heap::~timer_heap() {
 }
 
 void timer_heap::abandon() noexcept {
-  for (const entry& e : entries_) {
+  const auto give_up = [](timer_node* n) {
     timer_node::state seen = timer_node::state::armed;
     // release: the owner, who frees the node, sees what was done with it here.
-    if (e.node->word.compare_exchange_strong(seen, timer_node::state::orphaned, std::memory_order_acq_rel)) continue;
-    settled(*e.node);
-    free_timer(e.node);
-  }
-  entries_.clear();
+    if (n->word.compare_exchange_strong(seen, timer_node::state::orphaned, std::memory_order_acq_rel)) return;
+    settled(*n);
+    free_timer(n);
+  };
+  for (const timer_entry& e : heap_) give_up(e.node);
+  heap_.clear();
+  wheel_.drop_if([&](timer_node* n) {
+    give_up(n);
+    return true;
+  });
   dead_.store(0, std::memory_order_relaxed);
   publish();
 }
 
-void timer_heap::place(std::size_t i, entry e) noexcept {
-  entries_[i] = e;
+void timer_heap::place(std::size_t i, timer_entry e) noexcept {
+  heap_[i] = e;
   e.node->index = static_cast<std::uint32_t>(i);
 }
 
 void timer_heap::publish() noexcept {
-  earliest_.store(entries_.empty() ? no_deadline : std::max(entries_.front().when, next_burst_),
-                  std::memory_order_relaxed);
-  count_.store(entries_.size(), std::memory_order_relaxed);
+  const deadline earliest = std::min(heap_.empty() ? no_deadline : heap_.front().when, wheel_.earliest());
+  earliest_.store(earliest == no_deadline ? no_deadline : std::max(earliest, next_burst_), std::memory_order_relaxed);
+  count_.store(size(), std::memory_order_relaxed);
 }
 
 void timer_heap::sift_up(std::size_t i) noexcept {
-  const entry e = entries_[i];
+  const timer_entry e = heap_[i];
   while (i > 0) {
     const std::size_t parent = (i - 1) / arity;
-    if (entries_[parent].when <= e.when) break;
-    place(i, entries_[parent]);
+    if (heap_[parent].when <= e.when) break;
+    place(i, heap_[parent]);
     i = parent;
   }
   place(i, e);
 }
 
 void timer_heap::sift_down(std::size_t i) noexcept {
-  const entry e = entries_[i];
+  const timer_entry e = heap_[i];
   for (;;) {
     const std::size_t first = i * arity + 1;
-    if (first >= entries_.size()) break;
-    const std::size_t end = std::min(first + arity, entries_.size());
+    if (first >= heap_.size()) break;
+    const std::size_t end = std::min(first + arity, heap_.size());
     std::size_t least = first;
     for (std::size_t c = first + 1; c < end; ++c)
-      if (entries_[c].when < entries_[least].when) least = c;
-    if (entries_[least].when >= e.when) break;
-    place(i, entries_[least]);
+      if (heap_[c].when < heap_[least].when) least = c;
+    if (heap_[least].when >= e.when) break;
+    place(i, heap_[least]);
     i = least;
   }
   place(i, e);
 }
 
 void timer_heap::remove_at(std::size_t i) noexcept {
-  const entry last = entries_.back();
-  entries_.pop_back();
-  if (i < entries_.size()) {
+  const timer_entry last = heap_.back();
+  heap_.pop_back();
+  if (i < heap_.size()) {
     place(i, last);
     sift_up(i);
     sift_down(last.node->index);
   }
 }
 
+void timer_heap::push_heap(timer_entry e) noexcept {
+  e.node->slot = timer_node::not_in_wheel;
+  heap_.push_back(e);  // there is room
+  sift_up(heap_.size() - 1);
+}
+
+void timer_heap::insert(timer_entry e) noexcept {
+  if (heap_.size() < wheel_from || !wheel_.push(e)) push_heap(e);
+}
+
 void timer_heap::push(timer_node& n) {
   clean();
-  if (entries_.size() == entries_.capacity()) {
+  if (size() == heap_.capacity()) {
     const tsan_section section(this);
-    entries_.reserve(std::max(entries_.capacity() * 2, clean_from));
+    heap_.reserve(std::max(heap_.capacity() * 2, clean_from));
   }
-  entries_.push_back({n.when, &n});
-  sift_up(entries_.size() - 1);
+  insert({n.when, &n});
   publish();
+}
+
+void timer_heap::take_out(timer_node& n) noexcept {
+  if (n.slot != timer_node::not_in_wheel)
+    wheel_.erase(n);
+  else
+    remove_at(n.index);
 }
 
 void timer_heap::move(timer_node& n, deadline when) noexcept {
   n.when = when;
-  entries_[n.index].when = when;
-  sift_up(n.index);
-  sift_down(n.index);
+  if (n.slot != timer_node::not_in_wheel) {
+    wheel_.erase(n);
+    insert({when, &n});
+  } else {
+    heap_[n.index].when = when;
+    sift_up(n.index);
+    sift_down(n.index);
+  }
   publish();
 }
 
 void timer_heap::erase(timer_node& n) noexcept {
-  remove_at(n.index);
+  take_out(n);
   free_timer(&n);
   publish();
 }
 
 /// Whether as many are due before that time as make a burst worth while.
-bool timer_heap::burst_ahead(deadline before) const noexcept {
+bool timer_heap::burst_ahead(deadline before) noexcept {
+  advance(before);
   // They lie together at the top.
   constexpr std::size_t enough = burst_gap / thick;
   std::size_t due[enough];
   std::size_t found = 0;
   const auto look_at = [&](std::size_t i) {
-    if (found < enough && i < entries_.size() && entries_[i].when < before) due[found++] = i;
+    if (found < enough && i < heap_.size() && heap_[i].when < before) due[found++] = i;
   };
   look_at(0);
   for (std::size_t seen = 0; seen < found; ++seen)
@@ -157,11 +185,12 @@ void timer_heap::end_burst(deadline time) noexcept {
 }
 
 due_timer timer_heap::pop_due(deadline time) noexcept {
+  advance(time);
   due_timer result;
-  while (!result && !entries_.empty() && entries_.front().when <= time) {
-    timer_node* n = entries_.front().node;
+  while (!result && !heap_.empty() && heap_.front().when <= time) {
+    timer_node* n = heap_.front().node;
     remove_at(0);
-    if (!entries_.empty()) __builtin_prefetch(entries_.front().node, 1);  // the next to go, most often
+    if (!heap_.empty()) __builtin_prefetch(heap_.front().node, 1);  // the next to go, most often
     const due_timer popped{n->fire, n->arg, n->stamp, n->announced};
     timer_node::state seen = timer_node::state::armed;
     // acq_rel: pairs with the owner's exchange in disarm; whoever loses frees.
@@ -183,28 +212,29 @@ due_timer timer_heap::pop_due(deadline time) noexcept {
 void timer_heap::shrink() noexcept {
   const tsan_section section(this);
   try {
-    std::vector<entry> smaller;
-    smaller.reserve(entries_.size() * 2 + clean_from);
-    smaller.assign(entries_.begin(), entries_.end());
-    entries_.swap(smaller);
+    std::vector<timer_entry> smaller;
+    smaller.reserve(size() * 2 + clean_from);
+    smaller.assign(heap_.begin(), heap_.end());
+    heap_.swap(smaller);
   } catch (const std::bad_alloc&) {
     // it stays as it is
   }
 }
 
 void timer_heap::clean() noexcept {
-  if (entries_.capacity() >= shrink_from && entries_.size() < entries_.capacity() / 8) shrink();
-  if (entries_.size() < clean_from || dead_.load(std::memory_order_relaxed) * 2 < entries_.size()) return;
+  if (heap_.capacity() >= shrink_from && size() < heap_.capacity() / 8) shrink();
+  if (size() < clean_from || dead_.load(std::memory_order_relaxed) * 2 < size()) return;
+  const auto drop_dead = [this](timer_node* n) {
+    if (n->word.load(std::memory_order_acquire) != timer_node::state::dead) return false;
+    dead_.fetch_sub(1, std::memory_order_relaxed);
+    free_timer(n);
+    return true;
+  };
+  wheel_.drop_if(drop_dead);
   std::size_t kept = 0;
-  for (const entry& e : entries_) {
-    if (e.node->word.load(std::memory_order_acquire) == timer_node::state::dead) {
-      dead_.fetch_sub(1, std::memory_order_relaxed);
-      free_timer(e.node);
-    } else {
-      place(kept++, e);
-    }
-  }
-  entries_.resize(kept);
+  for (const timer_entry& e : heap_)
+    if (!drop_dead(e.node)) place(kept++, e);
+  heap_.resize(kept);
   for (std::size_t i = kept / arity + 1; i-- > 0;)
     if (i < kept) sift_down(i);
   publish();

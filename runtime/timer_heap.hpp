@@ -1,4 +1,5 @@
-// The timers of one processor: a 4-ary heap by deadline.
+// The timers of one processor: a 4-ary heap by deadline; and if there are very many, a wheel for those due within a
+// second (timer_wheel.hpp).
 //
 // Who touches the heap holds the processor. A timer whose owner has migrated is cancelled lazily, by its state word:
 //
@@ -30,6 +31,7 @@
 
 #include "prefetch.hpp"
 #include "sanitizer.hpp"
+#include "timer_wheel.hpp"
 
 namespace coir::detail {
 
@@ -37,9 +39,12 @@ class processor;
 
 struct timer_node {
   enum class state : std::uint8_t { armed, fired, dead, cancelling, orphaned };
+  static constexpr std::uint16_t not_in_wheel = 0xffff;
 
   deadline when;
-  std::uint32_t index = 0;  // in the heap; of the holder of the processor
+  // Where it lies; of the holder of the processor.
+  std::uint32_t index = 0;
+  std::uint16_t slot = not_in_wheel;
   std::atomic<state> word{state::armed};
   bool announced = false;                                 // to ThreadSanitizer: arming it happens before the call
   processor* home;                                        // null: the outside timers
@@ -74,7 +79,7 @@ class timer_heap {
   deadline earliest() const noexcept { return earliest_.load(std::memory_order_relaxed); }
 
   /// Live timers. Holder only.
-  std::size_t live() const noexcept { return entries_.size() - dead_.load(std::memory_order_relaxed); }
+  std::size_t live() const noexcept { return size() - dead_.load(std::memory_order_relaxed); }
 
   /// By anyone who keeps the heap from going: hints of live() == 0, and of how much clean() would do.
   bool seems_idle() const noexcept {
@@ -113,28 +118,33 @@ class timer_heap {
 
  private:
   static constexpr std::size_t clean_from = 64;
+  static constexpr std::size_t wheel_from = 512;  // so many in the heap
   static constexpr std::int64_t burst_gap = 200'000;
   static constexpr std::int64_t thick = 8'000;  // ns between two
 
-  struct entry {
-    deadline when;
-    timer_node* node;
-  };
+  std::size_t size() const noexcept { return heap_.size() + wheel_.size(); }
 
   void sift_up(std::size_t i) noexcept;
   void sift_down(std::size_t i) noexcept;
-  void place(std::size_t i, entry e) noexcept;
+  void place(std::size_t i, timer_entry e) noexcept;
+  void insert(timer_entry e) noexcept;
+  void push_heap(timer_entry e) noexcept;
+  void take_out(timer_node& n) noexcept;
+  void advance(deadline time) noexcept {
+    wheel_.advance(time, [this](timer_entry e) { push_heap(e); });
+  }
   void remove_at(std::size_t i) noexcept;
-  bool burst_ahead(deadline before) const noexcept;
+  bool burst_ahead(deadline before) noexcept;
   void end_burst(deadline time) noexcept;
   void publish() noexcept;
   void shrink() noexcept;
 
-  std::vector<entry> entries_;
+  std::vector<timer_entry> heap_;  // with room for those in the wheel
+  timer_wheel wheel_;
   deadline next_burst_ = 0;
   deadline burst_began_ = 0;
   std::int64_t popped_ = 0;            // since then
-  std::atomic<std::size_t> count_{0};  // entries_.size()
+  std::atomic<std::size_t> count_{0};  // size()
   std::atomic<std::size_t> dead_{0};
   std::atomic<deadline> earliest_{no_deadline};
 };

@@ -110,19 +110,23 @@ TEST_F(TimerHeap, CleanDropsTheDeadOnceTheyAreTheGreaterPart) {
 }
 
 TEST_F(TimerHeap, BehavesAsAMultimap) {
-  // The time between two steps, and how far ahead the timers are.
+  // The time between two steps, how far ahead the timers are, and how many there are at least: if many, some lie in the
+  // wheel, few at a time or all of a second.
   constexpr deadline burst_gap = 200'000;
   struct {
     unsigned seed;
     deadline step, ahead;
-  } const runs[] = {{1, 100, 1'000},
-                    {2, 100, 1'000'000},
-                    {3, 100'000, 10'000'000},
-                    {4, 1'000'000, 1'000'000'000},
-                    {5, 1'000'000'000, 1'000'000'000'000},
-                    {6, 3, 1'000'000'000'000'000}};
+    std::size_t crowd;
+  } const runs[] = {{1, 100, 1'000, 0},
+                    {2, 100'000, 10'000'000, 0},
+                    {3, 100, 1'000'000, 700},
+                    {4, 100'000, 10'000'000, 700},
+                    {5, 1'000'000, 1'000'000'000, 1'500},
+                    {6, 100'000'000, 5'000'000'000, 1'500},
+                    {7, 3'000'000'000, 1'000'000'000'000, 700},
+                    {8, 3, 1'000'000'000'000'000, 700}};
   deadline time = 0;
-  for (const auto& [seed, step, ahead] : runs) {
+  for (const auto& [seed, step, ahead, crowd] : runs) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     const auto below = [&](deadline bound) {
@@ -142,7 +146,7 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
       return it;
     };
     for (int i = 0; i < coir_test::scaled(30'000); ++i) {
-      switch (random() % 7) {
+      switch (model.size() < crowd ? 0 : random() % 7) {
         case 0:
         case 1:
         case 2: {
@@ -280,6 +284,29 @@ TEST_F(TimerHeap, MayBeDestroyedWithTimersInIt) {
     free_timer(n);
   }
   EXPECT_TRUE(fired_.empty());
+}
+
+// What lies in the wheel is freed, or left to its owner, as well.
+TEST_F(TimerHeap, AWheelMayBeDestroyedWithTimersInIt) {
+  std::vector<timer_node*> owned;
+  {
+    timer_heap going;
+    for (int i = 0; i < 5'000; ++i) {
+      timer_node* n = make_timer(&home_, i * 100'000, &note_fired, &fired_, 0);
+      going.push(*n);
+      if (i % 4 == 0) {
+        n->word = timer_node::state::dead;
+        going.note_dead();
+      } else {
+        owned.push_back(n);
+      }
+    }
+    EXPECT_EQ(going.live(), owned.size());
+  }
+  for (timer_node* n : owned) {
+    EXPECT_EQ(n->word, timer_node::state::orphaned);
+    free_timer(n);
+  }
 }
 
 TEST_F(TimerHeap, AMillionCancelledFarTimersHoldNoMemory) {
