@@ -113,22 +113,24 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
   // The time between two steps, how far ahead the timers are, and how many there are at least: if many, some lie in the
   // wheel, few at a time or all of a second.
   constexpr deadline burst_gap = 200'000;
-  struct {
+  struct run {
     unsigned seed;
     deadline step, ahead;
     std::size_t crowd;
-  } const runs[] = {{1, 100, 1'000, 0},
-                    {2, 100'000, 10'000'000, 0},
-                    {3, 100, 1'000'000, 700},
-                    {4, 100'000, 10'000'000, 700},
-                    {5, 1'000'000, 1'000'000'000, 1'500},
-                    {6, 100'000'000, 5'000'000'000, 1'500},
-                    {7, 3'000'000'000, 1'000'000'000'000, 700},
-                    {8, 3, 1'000'000'000'000'000, 700}};
+  };
+  constexpr run runs[] = {{1, 100, 1'000, 0},
+                          {2, 100'000, 10'000'000, 0},
+                          {3, 100, 1'000'000, 700},
+                          {4, 100'000, 10'000'000, 700},
+                          {5, 1'000'000, 1'000'000'000, 1'500},
+                          {6, 100'000'000, 5'000'000'000, 1'500},
+                          {7, 3'000'000'000, 1'000'000'000'000, 700},
+                          {8, 3, 1'000'000'000'000'000, 700}};
   deadline time = 0;
-  for (const auto& [seed, step, ahead, crowd] : runs) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
+  for (const run& each : runs) {
+    const deadline ahead = each.ahead;
+    SCOPED_TRACE(testing::Message() << "seed " << each.seed);
+    std::mt19937_64 random(each.seed);
     const auto below = [&](deadline bound) {
       return static_cast<deadline>(random() % static_cast<std::uint64_t>(bound));
     };
@@ -146,7 +148,7 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
       return it;
     };
     for (int i = 0; i < coir_test::scaled(30'000); ++i) {
-      switch (model.size() < crowd ? 0 : random() % 7) {
+      switch (model.size() < each.crowd ? 0 : random() % 7) {
         case 0:
         case 1:
         case 2: {
@@ -180,7 +182,7 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
           }
           break;
         case 6:
-          time += below(step);
+          time += below(each.step);
           deadline last = 0;
           while (const due_timer due = heap_.pop_due(time)) {
             ASSERT_FALSE(model.empty());
