@@ -4,8 +4,8 @@
 //   PROGRAM ROW PROCESSORS     runs one row once; a line a value: "row processors value unit [# note]"
 //   PROGRAM --list             the rows
 //
-// A row is run `warm_ups` times unmeasured first, so that stacks and heap are there; one with none is measured cold, from
-// the start of the process.
+// A row is run `warm_ups` times unmeasured first, so that stacks and heap are there; one with none is measured cold,
+// from the start of the process.
 #pragma once
 
 #include <charconv>

@@ -32,9 +32,10 @@ class service {
       free_timer(n);
       throw;
     }
-    const bool sooner = heap_.earliest() < sleeps_until_;
+    const deadline next = heap_.earliest();
+    const bool sooner = next < sleeps_until_;
     if (sooner) {
-      sleeps_until_ = heap_.earliest();
+      sleeps_until_ = next;
       signal_.fetch_add(1, std::memory_order_relaxed);
     }
     lock_.unlock();

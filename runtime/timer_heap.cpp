@@ -132,13 +132,6 @@ void timer_heap::push(timer_node& n) {
   publish();
 }
 
-void timer_heap::take_out(timer_node& n) noexcept {
-  if (n.slot != timer_node::not_in_wheel)
-    wheel_.erase(n);
-  else
-    remove_at(n.index);
-}
-
 void timer_heap::move(timer_node& n, deadline when) noexcept {
   n.when = when;
   if (n.slot != timer_node::not_in_wheel) {
@@ -153,7 +146,10 @@ void timer_heap::move(timer_node& n, deadline when) noexcept {
 }
 
 void timer_heap::erase(timer_node& n) noexcept {
-  take_out(n);
+  if (n.slot != timer_node::not_in_wheel)
+    wheel_.erase(n);
+  else
+    remove_at(n.index);
   free_timer(&n);
   publish();
 }
@@ -190,7 +186,7 @@ due_timer timer_heap::pop_due(deadline time) noexcept {
   while (!result && !heap_.empty() && heap_.front().when <= time) {
     timer_node* n = heap_.front().node;
     remove_at(0);
-    if (!heap_.empty()) __builtin_prefetch(heap_.front().node, 1);  // the next to go, most often
+    if (!heap_.empty()) prefetch_lines<1>(heap_.front().node);  // the next to go, most often
     const due_timer popped{n->fire, n->arg, n->stamp, n->announced};
     timer_node::state seen = timer_node::state::armed;
     // acq_rel: pairs with the owner's exchange in disarm; whoever loses frees.

@@ -74,8 +74,8 @@ class timer_heap {
   timer_heap(const timer_heap&) = delete;
   timer_heap& operator=(const timer_heap&) = delete;
 
-  /// When to look here next: the earliest deadline, or the next burst if that is later; no_deadline if there is
-  /// nothing. Anyone may ask: a hint unless the processor is held.
+  /// When to look here next: the earliest deadline, or the next burst if that is later; or before, if who was first in
+  /// the wheel was erased. no_deadline if there is nothing. Anyone may ask: a hint unless the processor is held.
   deadline earliest() const noexcept { return earliest_.load(std::memory_order_relaxed); }
 
   /// Live timers. Holder only.
@@ -129,7 +129,6 @@ class timer_heap {
   void place(std::size_t i, timer_entry e) noexcept;
   void insert(timer_entry e) noexcept;
   void push_heap(timer_entry e) noexcept;
-  void take_out(timer_node& n) noexcept;
   void advance(deadline time) noexcept {
     wheel_.advance(time, [this](timer_entry e) { push_heap(e); });
   }
@@ -140,13 +139,13 @@ class timer_heap {
   void shrink() noexcept;
 
   std::vector<timer_entry> heap_;  // with room for those in the wheel
-  timer_wheel wheel_;
   deadline next_burst_ = 0;
   deadline burst_began_ = 0;
   std::int64_t popped_ = 0;            // since then
   std::atomic<std::size_t> count_{0};  // size()
   std::atomic<std::size_t> dead_{0};
   std::atomic<deadline> earliest_{no_deadline};
+  timer_wheel wheel_;
 };
 
 /// Due timers, as many as a core fetches at a time or so.

@@ -3,7 +3,7 @@
 // read from end to end, where in a heap of 100,000 it would move eight times, to places far apart.
 //
 // Timers that are due later do not lie here. In a hierarchy of wheels they would, but when the time reaches a slot of
-// an upper wheel, all its timers move at once: 40 ms for a million of them, during which the processor stands still.
+// an upper wheel, all its timers move at once, however many they are, and the processor stands still meanwhile.
 //
 // Slots are numbered from the beginning of time. The wheel has a position, and holds timers of the 1,023 slots after
 // it.

@@ -38,6 +38,30 @@ class TimerHeap : public testing::Test {
     return true;
   }
 
+  /// A heap with so many timers, so far apart, of which each dead_every-th was cancelled lazily.
+  void destroy_with(int timers, deadline apart, int dead_every) {
+    std::vector<timer_node*> owned;
+    {
+      timer_heap going;
+      for (int i = 0; i < timers; ++i) {
+        timer_node* n = make_timer(&home_, i * apart, &note_fired, &fired_, 0);
+        going.push(*n);
+        if (i % dead_every == 0) {
+          n->word = timer_node::state::dead;
+          going.note_dead();
+        } else {
+          owned.push_back(n);
+        }
+      }
+      EXPECT_EQ(going.live(), owned.size());
+    }
+    for (timer_node* n : owned) {
+      EXPECT_EQ(n->word, timer_node::state::orphaned);
+      free_timer(n);
+    }
+    EXPECT_TRUE(fired_.empty());
+  }
+
   processor home_{0};
   timer_heap heap_;
   std::vector<std::uint64_t> fired_;
@@ -266,50 +290,8 @@ TEST_F(TimerHeap, TimersThatComeOneAfterTheOtherWaitForNone) {
 }
 
 // The destructor frees the dead and leaves the others to their owners; AddressSanitizer tells if it does not.
-TEST_F(TimerHeap, MayBeDestroyedWithTimersInIt) {
-  std::vector<timer_node*> owned;
-  {
-    timer_heap going;
-    for (int i = 0; i < 100; ++i) {
-      timer_node* n = make_timer(&home_, i, &note_fired, &fired_, 0);
-      going.push(*n);
-      if (i % 2 == 0) {
-        n->word = timer_node::state::dead;
-        going.note_dead();
-      } else {
-        owned.push_back(n);
-      }
-    }
-  }
-  for (timer_node* n : owned) {
-    EXPECT_EQ(n->word, timer_node::state::orphaned);
-    free_timer(n);
-  }
-  EXPECT_TRUE(fired_.empty());
-}
-
-// What lies in the wheel is freed, or left to its owner, as well.
-TEST_F(TimerHeap, AWheelMayBeDestroyedWithTimersInIt) {
-  std::vector<timer_node*> owned;
-  {
-    timer_heap going;
-    for (int i = 0; i < 5'000; ++i) {
-      timer_node* n = make_timer(&home_, i * 100'000, &note_fired, &fired_, 0);
-      going.push(*n);
-      if (i % 4 == 0) {
-        n->word = timer_node::state::dead;
-        going.note_dead();
-      } else {
-        owned.push_back(n);
-      }
-    }
-    EXPECT_EQ(going.live(), owned.size());
-  }
-  for (timer_node* n : owned) {
-    EXPECT_EQ(n->word, timer_node::state::orphaned);
-    free_timer(n);
-  }
-}
+TEST_F(TimerHeap, MayBeDestroyedWithTimersInIt) { destroy_with(100, 1, 2); }
+TEST_F(TimerHeap, AWheelMayBeDestroyedWithTimersInIt) { destroy_with(5'000, 100'000, 4); }
 
 TEST_F(TimerHeap, AMillionCancelledFarTimersHoldNoMemory) {
   const auto resident_pages = [] {

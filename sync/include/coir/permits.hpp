@@ -38,23 +38,14 @@ class permits {
 
   /// 0 <= n <= total(). Takes n permits if that needs no waiting.
   bool try_acquire(count n) noexcept {
-    word seen = word_.load(std::memory_order_relaxed);
-    while ((seen & contended) == 0) {
-      if (n > free_of(seen)) return false;
-      // acquire: pairs with the releases of those who had the permits before.
-      if (word_.compare_exchange_weak(seen, seen - word_of(n), std::memory_order_acquire, std::memory_order_relaxed))
-        return true;
-    }
-    return try_acquire_contended(n);
+    word seen = 0;
+    return take(n, seen) || ((seen & contended) != 0 && try_acquire_contended(n));
   }
 
   /// The same, blocking: false if the deadline came first. Throws `cancelled`, holding nothing.
   bool acquire(count n, deadline until = no_deadline) {
-    word seen = word_.load(std::memory_order_relaxed);
-    while ((seen & contended) == 0 && n <= free_of(seen))
-      if (word_.compare_exchange_weak(seen, seen - word_of(n), std::memory_order_acquire, std::memory_order_relaxed))
-        return true;
-    return acquire_contended(n, until);
+    word seen = 0;
+    return take(n, seen) || acquire_contended(n, until);
   }
 
   /// n >= 0. Gives n permits back and wakes whom they suffice. False, and nothing is changed, if more than total()
@@ -84,6 +75,17 @@ class permits {
   static constexpr word word_of(count n) noexcept { return static_cast<word>(n) << 1; }
   static count free_of(word w) noexcept { return static_cast<count>(w >> 1); }
   bool fits(count n, count free, count least_free) const noexcept { return free >= least_free && n <= total_ - free; }
+
+  /// Takes n permits without the lock. False: they are contended, or too few are free, as `seen` says.
+  bool take(count n, word& seen) noexcept {
+    seen = word_.load(std::memory_order_relaxed);
+    while ((seen & contended) == 0 && n <= free_of(seen)) {
+      // acquire: pairs with the releases of those who had the permits before.
+      if (word_.compare_exchange_weak(seen, seen - word_of(n), std::memory_order_acquire, std::memory_order_relaxed))
+        return true;
+    }
+    return false;
+  }
 
   bool try_acquire_contended(count n) noexcept;
   bool acquire_contended(count n, deadline until);
