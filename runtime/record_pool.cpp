@@ -6,8 +6,12 @@
 // call, by a function that is never inlined (docs/thread-local-storage.md).
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <new>
 #include <utility>
+
+#include <sys/mman.h>
 
 #include <coir/spin_lock.hpp>
 #include <coir/start_record.hpp>
@@ -56,6 +60,105 @@ constexpr std::size_t class_bytes(std::size_t c) noexcept {
 }
 static_assert(class_bytes(1) == 128 && class_bytes(2) == 160 && class_bytes(class_count - 1) == 512 && largest == 512);
 
+/// Where the memory comes from, all size classes'. A program with few records has it from the heap. One with many gets
+/// it 2 MiB at a time, which the system may back with a huge page: one fault instead of 512, and one entry in the TLB.
+/// It is kept for the process's life.
+class chunk_source {
+ public:
+  /// Throws std::bad_alloc.
+  char* take() {
+    if (taken_.fetch_add(1, std::memory_order_relaxed) < from_heap) return from_the_heap();
+    char* fresh = nullptr;
+    for (;;) {
+      lock_.lock();
+      if (next_ == end_ && fresh != nullptr) {
+        next_ = std::exchange(fresh, nullptr);
+        end_ = next_ + region_bytes;
+      }
+      char* const chunk = next_ != end_ ? std::exchange(next_, next_ + chunk_bytes) : nullptr;
+      lock_.unlock();
+      if (fresh != nullptr) ::munmap(fresh, region_bytes);  // somebody else was faster
+      if (chunk != nullptr) return chunk;
+      fresh = map_region();
+      if (fresh == nullptr) return from_the_heap();
+    }
+  }
+
+ private:
+  static constexpr std::size_t region_bytes = 2 * 1024 * 1024;
+  static constexpr std::size_t from_heap = region_bytes / chunk_bytes;
+
+  static char* from_the_heap() { return static_cast<char*>(::operator new (chunk_bytes, std::align_val_t{64})); }
+
+  // Aligned to its size; null if there is no memory.
+  static char* map_region() noexcept {
+    void* const p = ::mmap(nullptr, 2 * region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return nullptr;
+    char* const begin = static_cast<char*>(p);
+    const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % region_bytes;
+    char* const region = begin + before;
+    if (before != 0) ::munmap(begin, before);
+    ::munmap(region + region_bytes, region_bytes - before);
+    ::madvise(region, region_bytes, MADV_HUGEPAGE);
+    return region;
+  }
+
+  std::atomic<std::size_t> taken_{0};
+  spin_lock lock_;
+  char* next_ = nullptr;
+  char* end_ = nullptr;
+};
+
+constinit chunk_source chunks;
+
+/// Not from the heap, which would grow by a page at a time: for a million records that is thousands of system calls,
+/// each with all memory of the process locked.
+class magazine_source {
+ public:
+  /// Throws std::bad_alloc.
+  magazine* take() {
+    for (;;) {
+      if (magazine* m = cut()) return m;
+      char* const chunk = chunks.take();  // without the lock: operator new may be the user's
+      lock_.lock();
+      top_ = ::new (chunk) rest{top_, chunk_bytes / sizeof(magazine)};
+      lock_.unlock();
+    }
+  }
+
+  /// Null if there is no memory.
+  magazine* try_take() noexcept {
+    try {
+      return take();
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+
+ private:
+  /// What is left of a chunk, at its begin.
+  struct rest {
+    rest* below;
+    std::size_t left;
+  };
+
+  magazine* cut() noexcept {
+    lock_.lock();
+    rest* const from = top_;
+    if (from != nullptr) {
+      const rest r = *from;
+      top_ = r.left == 1 ? r.below : ::new (reinterpret_cast<char*>(from) + sizeof(magazine)) rest{r.below, r.left - 1};
+    }
+    lock_.unlock();
+    return from != nullptr ? ::new (from) magazine : nullptr;
+  }
+
+  spin_lock lock_;
+  rest* top_ = nullptr;
+};
+
+constinit magazine_source magazines;
+
 /// What all threads share, a size class: full magazines and empty ones. Never destroyed: threads may end after static
 /// destructors have run.
 class depot {
@@ -81,7 +184,7 @@ class depot {
     magazine* m = empty_;
     if (m != nullptr) empty_ = m->next;
     lock_.unlock();
-    return m != nullptr ? m : new (std::nothrow) magazine;
+    return m != nullptr ? m : magazines.try_take();
   }
 
   void put_partial(magazine* m, std::size_t count) noexcept {
@@ -107,7 +210,7 @@ class depot {
     if (m != nullptr)
       empty_ = m->next;
     else
-      m = new (std::nothrow) magazine;
+      m = magazines.try_take();
     if (m == nullptr) return false;
     std::copy_n(loose_, batch, m->blocks);
     loose_count_ = 0;
@@ -118,9 +221,9 @@ class depot {
   // A new chunk: its first magazine is the caller's, the others go to the depot. Chunks are kept for the process's
   // life.
   magazine* carve(std::size_t block_bytes, magazine*& empty) {
-    magazine* mine = empty != nullptr ? empty : new magazine;
+    magazine* mine = empty != nullptr ? empty : magazines.take();
     empty = mine;  // should what follows throw
-    char* chunk = static_cast<char*>(::operator new (chunk_bytes, std::align_val_t{64}));
+    char* chunk = chunks.take();
     const auto load = [&](magazine& m, std::size_t first) {
       // Handed out from the back: in the order of their addresses.
       for (std::size_t i = 0; i < batch; ++i) m.blocks[batch - 1 - i] = chunk + (first + i) * block_bytes;
@@ -128,7 +231,7 @@ class depot {
     load(*mine, 0);
     empty = nullptr;
     for (std::size_t first = batch; first + batch <= chunk_bytes / block_bytes; first += batch) {
-      auto* m = new (std::nothrow) magazine;
+      auto* m = magazines.try_take();
       if (m == nullptr) break;
       load(*m, first);
       exchange_full_in(m);
@@ -146,7 +249,7 @@ class depot {
     lock_.unlock();
   }
 
-  spin_lock lock_;  // innermost
+  spin_lock lock_;  // before those of magazines and of chunks
   magazine* full_ = nullptr;
   magazine* empty_ = nullptr;
   std::size_t loose_count_ = 0;  // blocks that ended threads had left in part-full magazines

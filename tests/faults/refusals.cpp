@@ -133,6 +133,10 @@ void* mmap(void* address, std::size_t bytes, int protection, int flags, int file
     errno = ENOMEM;
     return MAP_FAILED;
   }
+  if ((flags & MAP_STACK) == 0 && (flags & MAP_ANONYMOUS) != 0 && faults::is_memory_refused()) {
+    errno = ENOMEM;
+    return MAP_FAILED;
+  }
   return real(address, bytes, protection, flags, file, offset);
 }
 

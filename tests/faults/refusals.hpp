@@ -23,7 +23,7 @@ int refused(call what);
 
 void refuse_nothing();
 
-/// operator new, for the calling thread.
+/// operator new, and mappings but those of stacks, for the calling thread.
 void refuse_memory(bool yes);
 
 /// The same after `granted` calls that are not refused; how many were refused by the calling thread since.
