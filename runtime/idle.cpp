@@ -89,7 +89,8 @@ void scheduler::work(worker& w) noexcept {
   if (!assigned && !sleep_until_assigned(w)) return;
   while (runnable* r = find_work(w)) {  // bracket open
     fiber* f = r->what == runnable::kind::suspended ? static_cast<fiber*>(r) : stack_for(w, *w.held, r);
-    switch_to_fiber(w, *f);
+    if (f != nullptr) switch_to_fiber(w, *f);
+    while (start_record* fresh = std::exchange(w.unstarted, nullptr)) switch_to_fiber(w, new_stack_for(*fresh));
     w.leave();
     // Retaken while it ran a fiber: that has been left behind, wherever it belongs.
     if (w.held == nullptr && !sleep_as_spare(w)) return;

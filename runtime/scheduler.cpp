@@ -327,23 +327,17 @@ void scheduler::first_entry(arrival from) noexcept {
   self.home->stack_main(self);
 }
 
-// For what is not merely suspended: a fresh one gets a stack; one whose wake-up latency is measured has it noted.
-fiber* scheduler::stack_for(worker&, processor& p, runnable* fresh) noexcept {
+// For what is not merely suspended: one whose wake-up latency is measured has it noted; a fresh one gets a stack, a
+// free one. Null if there is none: w.unstarted.
+fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
   if (fresh->what == runnable::kind::timed) [[unlikely]]
     return note_running(p, fresh);
   std::size_t free = p.stack_count.value();
   if (free == 0) [[unlikely]] {
     p.cold_stacks = free = pool_.take(p.stacks, processor::stack_cache / 2);
     if (free == 0) {
-      fiber* f = nullptr;
-      try {
-        f = new_stack();
-      } catch (const std::exception& e) {
-        fatal("no stack for a fiber spawned at ", static_cast<start_record*>(fresh)->file, ':', fresh->line, ": ",
-              e.what());
-      }
-      f->record = static_cast<start_record*>(fresh);
-      return f;
+      w.unstarted = static_cast<start_record*>(fresh);
+      return nullptr;
     }
   }
   fiber* f = p.stacks[--free];
@@ -354,6 +348,19 @@ fiber* scheduler::stack_for(worker&, processor& p, runnable* fresh) noexcept {
   }
   f->record = static_cast<start_record*>(fresh);
   return f;
+}
+
+// On the native stack: to ask the system for memory takes time, in which a fiber that parks would hold the lock of what
+// it waits at.
+fiber& scheduler::new_stack_for(start_record& fresh) noexcept {
+  fiber* f = nullptr;
+  try {
+    f = new_stack();
+  } catch (const std::exception& e) {
+    fatal("no stack for a fiber spawned at ", fresh.file, ':', fresh.line, ": ", e.what());
+  }
+  f->record = &fresh;
+  return *f;
 }
 
 void scheduler::retire_stack(processor* held, fiber& f) noexcept {

@@ -182,6 +182,7 @@ class scheduler {
   void spill_ready(processor& p) noexcept;
   void spill_fresh(processor& p) noexcept;
   fiber* stack_for(worker& w, processor& p, runnable* fresh) noexcept;
+  fiber& new_stack_for(start_record& fresh) noexcept;
   fiber* new_stack();
   void retire_stack(processor* p, fiber& f) noexcept;
   void switch_away_to(runnable* r, fiber& f, worker& w, processor& p) noexcept;

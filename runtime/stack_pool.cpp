@@ -26,8 +26,9 @@ constexpr int madv_guard_install = 102;
 constexpr int madv_populate_write = 23;
 
 constexpr std::size_t first_slab = 16;
-constexpr std::size_t slab_stacks = 64;
-// A program with so many stacks is going to use the next ones too: commit their first pages a slab at a time.
+constexpr std::size_t part_stacks = 64;
+constexpr std::size_t largest_slab_bytes = 256 * 1024 * 1024;
+// A program with so many stacks is going to use the next ones too: commit their first pages a part at a time.
 constexpr std::size_t populate_from = 512;
 constexpr std::size_t colours = 12;
 constexpr std::size_t large_stack = 128 * 1024;
@@ -46,6 +47,50 @@ bool advise_all(int self, const iovec* pages, std::size_t count, std::size_t byt
   return self >= 0 && ::syscall(SYS_process_madvise, self, pages, count, advice, 0U) == static_cast<long>(bytes);
 }
 
+template <class T>
+void make_room(std::vector<T>& v, std::size_t count) {
+  if (count > v.capacity()) v.reserve(2 * count);
+}
+
+/// Address space for so many stacks, or for `least` if there is not so much, or for none. Its owner gives it back, but
+/// for what was released.
+class mapping {
+ public:
+  mapping(std::size_t count, std::size_t least, std::size_t stack_size) noexcept : stack_size_(stack_size) {
+    if (!map(count) && least < count) static_cast<void>(map(least));
+  }
+  ~mapping() {
+    if (count_ != 0) ::munmap(base_, count_ * stack_size_);
+  }
+  mapping(const mapping&) = delete;
+  mapping& operator=(const mapping&) = delete;
+
+  char* base() const noexcept { return static_cast<char*>(base_); }
+  std::size_t count() const noexcept { return count_; }
+  int error() const noexcept { return error_; }
+
+  void release() noexcept { count_ = 0; }
+
+ private:
+  bool map(std::size_t count) noexcept {
+    const std::size_t bytes = count * stack_size_;
+    base_ =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (base_ == MAP_FAILED) {
+      error_ = errno;
+      return false;
+    }
+    ::madvise(base_, bytes, MADV_NOHUGEPAGE);  // a huge page would commit several stacks at the first touch of one
+    count_ = count;
+    return true;
+  }
+
+  std::size_t stack_size_;
+  void* base_ = nullptr;
+  std::size_t count_ = 0;
+  int error_ = 0;
+};
+
 }  // namespace
 
 stack_pool::stack_pool(std::size_t stack_size, guard g)
@@ -63,25 +108,95 @@ stack_pool::~stack_pool() {
   tsan_acquire(this);
   for (fiber* f : fibers_) tsan_destroy(f->tsan);
   // The suspended contexts hold nothing but their stacks, so they are not unwound.
-  for (const slab& s : slabs_) {
-    asan_unpoison(s.base, s.bytes);
-    ::munmap(s.base, s.bytes);
+  for (const span& s : slabs_) {
+    asan_unpoison(s.base, s.count * stack_size_);
+    ::munmap(s.base, s.count * stack_size_);
   }
   if (self_ >= 0) ::close(self_);
 }
 
+// The system is asked without the lock: it takes some 100 us for a part, and who finds no stack meanwhile prepares
+// another one.
 stack_pool::stack stack_pool::make() {
+  span part{nullptr, 0};
+  bool committed = false;
+  while (part.count == 0) {
+    std::size_t slab = 0;
+    {
+      const std::lock_guard locked(lock_);
+      const tsan_section section(this);
+      if (!blank_.empty()) {
+        const stack s = blank_.back();
+        blank_.pop_back();
+        return s;
+      }
+      if (!ready_.empty()) return cut_stack();
+      if (!reserved_.empty())
+        part = cut_part();
+      else
+        slab = next_slab();
+      committed = made_ >= populate_from;
+    }
+    if (slab != 0) reserve_slab(slab);
+  }
+  if (guard_ != guard::automatic || !guard_by_madvise(part)) guard_by_mprotect(part);
+  if (committed) populate(part);
+
   const std::lock_guard locked(lock_);
   const tsan_section section(this);
-  if (!blank_.empty()) {
-    const stack s = blank_.back();
-    blank_.pop_back();
-    return s;
-  }
-  if (left_ == 0) grow();
-  char* base = next_;
-  next_ += stack_size_;
-  --left_;
+  ready_.push_back(part);
+  return cut_stack();
+}
+
+// Unless somebody else has meanwhile: then there are stacks, whether or not there is room for more.
+void stack_pool::reserve_slab(std::size_t count) {
+  mapping fresh(count, std::min(count, part_stacks), stack_size_);
+  const std::lock_guard locked(lock_);
+  const tsan_section section(this);
+  if (!blank_.empty() || !ready_.empty() || !reserved_.empty()) return;
+  if (fresh.count() == 0)
+    throw std::system_error(fresh.error(), std::generic_category(), "coir: cannot reserve fiber stacks");
+  add_slab({fresh.base(), fresh.count()});
+  fresh.release();
+}
+
+// The next five are called under the lock.
+
+std::size_t stack_pool::next_slab() const noexcept {
+  if (capacity_ == 0) return first_slab;
+  const std::size_t most = std::max(largest_slab_bytes / stack_size_, part_stacks);
+  return std::clamp(capacity_ / 2 / part_stacks * part_stacks, part_stacks, most);
+}
+
+// Room for whatever later happens to its stacks, too.
+void stack_pool::add_slab(span slab) {
+  const std::size_t all = capacity_ + slab.count;
+  make_room(slabs_, slabs_.size() + 1);
+  make_room(reserved_, slabs_.size() + 1);
+  make_room(ready_, slabs_.size() + 1 + all / part_stacks);
+  make_room(fibers_, all);
+  if (all > free_.size()) grow_free(all);
+  capacity_ = all;
+  slabs_.push_back(slab);
+  reserved_.push_back(slab);
+}
+
+char* stack_pool::cut(std::vector<span>& from, std::size_t count) noexcept {
+  span& last = from.back();
+  char* const base = last.base;
+  last.base += count * stack_size_;
+  last.count -= count;
+  if (last.count == 0) from.pop_back();
+  return base;
+}
+
+stack_pool::span stack_pool::cut_part() noexcept {
+  const std::size_t count = std::min(reserved_.back().count, part_stacks);
+  return {cut(reserved_, count), count};
+}
+
+stack_pool::stack stack_pool::cut_stack() noexcept {
+  char* const base = cut(ready_, 1);
   const std::size_t colour = made_++ % colours * colour_step;
   return {base + guard_size_, base + stack_size_ - colour};
 }
@@ -160,24 +275,6 @@ std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
   return n;
 }
 
-void stack_pool::grow() {
-  const std::size_t count = slabs_.empty() ? first_slab : slab_stacks;
-  const std::size_t bytes = count * stack_size_;
-  if (slabs_.size() == slabs_.capacity()) slabs_.reserve(2 * slabs_.size() + 1);
-  if (made_ + count > fibers_.capacity()) fibers_.reserve(2 * (made_ + count));
-  if (made_ + count > free_.size()) grow_free(made_ + count);
-  void* p =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  if (p == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "coir: cannot reserve fiber stacks");
-  char* base = static_cast<char*>(p);
-  ::madvise(base, bytes, MADV_NOHUGEPAGE);  // a huge page would commit eight stacks at the first touch of one
-  install_guards(base, count);
-  if (made_ >= populate_from) populate(base, count);
-  slabs_.push_back({base, bytes});
-  next_ = base;
-  left_ = count;
-}
-
 void stack_pool::grow_free(std::size_t least) {
   std::vector<fiber*> larger(std::bit_ceil(least));
   for (std::size_t i = 0; i < free_count(); ++i) larger[i] = free_at(coldest_ + i);
@@ -185,30 +282,31 @@ void stack_pool::grow_free(std::size_t least) {
   coldest_ = 0;
 }
 
-void stack_pool::install_guards(char* base, std::size_t count) {
-  if (guard_ == guard::automatic && guard_by_madvise(base, count)) return;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (mprotect_budget_ < 2 || ::mprotect(base + i * stack_size_, guard_size_, PROT_NONE) != 0) {
-      ++unguarded_;
-      continue;
+void stack_pool::guard_by_mprotect(span part) noexcept {
+  for (std::size_t i = 0; i < part.count; ++i) {
+    std::size_t budget = mprotect_budget_.load(std::memory_order_relaxed);
+    while (budget >= 2 && !mprotect_budget_.compare_exchange_weak(budget, budget - 2, std::memory_order_relaxed)) {
     }
-    mprotect_budget_ -= 2;
+    if (budget >= 2 && ::mprotect(part.base + i * stack_size_, guard_size_, PROT_NONE) == 0) continue;
+    if (budget >= 2) mprotect_budget_.fetch_add(2, std::memory_order_relaxed);
+    unguarded_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
-bool stack_pool::guard_by_madvise(char* base, std::size_t count) const noexcept {
-  std::array<iovec, slab_stacks> pages;
-  for (std::size_t i = 0; i < count; ++i) pages[i] = {base + i * stack_size_, guard_size_};
-  if (advise_all(self_, pages.data(), count, count * guard_size_, madv_guard_install)) return true;
-  for (std::size_t i = 0; i < count; ++i)
-    if (::madvise(base + i * stack_size_, guard_size_, madv_guard_install) != 0) return false;
+bool stack_pool::guard_by_madvise(span part) const noexcept {
+  std::array<iovec, part_stacks> pages;
+  for (std::size_t i = 0; i < part.count; ++i) pages[i] = {part.base + i * stack_size_, guard_size_};
+  if (advise_all(self_, pages.data(), part.count, part.count * guard_size_, madv_guard_install)) return true;
+  for (std::size_t i = 0; i < part.count; ++i)
+    if (::madvise(part.base + i * stack_size_, guard_size_, madv_guard_install) != 0) return false;
   return true;
 }
 
-void stack_pool::populate(char* base, std::size_t count) const noexcept {
-  std::array<iovec, slab_stacks> pages;
-  for (std::size_t i = 0; i < count; ++i) pages[i] = {base + (i + 1) * stack_size_ - page_, page_};
-  advise_all(self_, pages.data(), count, count * page_, madv_populate_write);  // only a hint: else they fault in
+void stack_pool::populate(span part) const noexcept {
+  std::array<iovec, part_stacks> pages;
+  for (std::size_t i = 0; i < part.count; ++i) pages[i] = {part.base + (i + 1) * stack_size_ - page_, page_};
+  // Only a hint: else they fault in.
+  advise_all(self_, pages.data(), part.count, part.count * page_, madv_populate_write);
 }
 
 }  // namespace coir::detail

@@ -1,12 +1,16 @@
 // Stacks: address space reserved in slabs, memory committed by first touch, each with a guard page below.
 //
 // A guard is some pages long where the stack is large enough, since a function with a large frame may step over one
-// page: MADV_GUARD_INSTALL where the kernel has it (6.13), a whole slab in one call; it costs no mapping. Else
+// page: MADV_GUARD_INSTALL where the kernel has it (6.13), for many stacks in one call; it costs no mapping. Else
 // mprotect, which costs two mappings a stack: then only as many stacks are guarded as half of vm.max_map_count allows.
 // Stack tops are coloured: they start at different offsets in their page, since equally aligned ones would compete for
 // the same few cache sets. For the same reason a stack is an odd number of pages: with a power of two all first pages
 // would share a few sets of the TLB. A runtime's pool is the shared store behind the processors' caches
-// (processor.hpp); lock_ guards everything.
+// (processor.hpp).
+//
+// lock_ guards everything, and is not held while the system is asked for memory. A range of addresses is of one of
+// these at a time: reserved_ (address space), the thread in make() that prepares it (guards, first pages), ready_, and
+// then a stack's.
 #pragma once
 
 #include <atomic>
@@ -71,34 +75,40 @@ class stack_pool {
 
   /// Bytes below a stack's bottom whose touch is a fault.
   std::size_t guard_size() const noexcept { return guard_size_; }
-  std::size_t unguarded() const noexcept { return unguarded_; }
+  std::size_t unguarded() const noexcept { return unguarded_.load(std::memory_order_relaxed); }
 
  private:
   friend struct debug_layout;
 
-  void grow();
+  struct span {
+    char* base;
+    std::size_t count;  // of stacks
+  };
+
+  std::size_t next_slab() const noexcept;
+  void reserve_slab(std::size_t count);
+  void add_slab(span slab);
+  char* cut(std::vector<span>& from, std::size_t count) noexcept;
+  span cut_part() noexcept;
+  stack cut_stack() noexcept;
   fiber*& free_at(std::size_t i) noexcept { return free_[i & (free_.size() - 1)]; }
   void grow_free(std::size_t least);
-  void install_guards(char* base, std::size_t count);
-  bool guard_by_madvise(char* base, std::size_t count) const noexcept;
-  void populate(char* base, std::size_t count) const noexcept;
-
-  struct slab {
-    char* base;
-    std::size_t bytes;
-  };
+  void guard_by_mprotect(span part) noexcept;
+  bool guard_by_madvise(span part) const noexcept;
+  void populate(span part) const noexcept;
 
   const std::size_t page_;
   const std::size_t stack_size_;
   const std::size_t guard_size_;
   const guard guard_;
   spin_lock lock_;
-  std::vector<slab> slabs_;
-  char* next_ = nullptr;  // never used stacks of the newest slab
-  std::size_t left_ = 0;
+  std::vector<span> slabs_;
+  std::vector<span> reserved_;  // of them: address space alone
+  std::vector<span> ready_;     // guarded, never used
+  std::size_t capacity_ = 0;    // stacks in all slabs
   std::size_t made_ = 0;
-  std::size_t unguarded_ = 0;
-  std::size_t mprotect_budget_;
+  std::atomic<std::size_t> unguarded_{0};  // a statistic
+  std::atomic<std::size_t> mprotect_budget_;
   // A ring, a power of two long, with room for every control block, so that put() needs no memory. An array, since a
   // list would have to be read from the cold stacks themselves.
   std::vector<fiber*> free_;

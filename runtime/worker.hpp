@@ -99,6 +99,7 @@ class alignas(64) worker {
   context* save_to = nullptr;  // where the context that was switched away from belongs
   after what_after = after::nothing;
   fiber* left = nullptr;                      // who was switched away from
+  start_record* unstarted = nullptr;          // for the native stack, which is switched to: it makes a stack for it
   void (*release)(void*) noexcept = nullptr;  // parked: unlocks what the sleeper held...
   void* release_arg = nullptr;
   spin_lock* release_lock = nullptr;      // ...or this, which is the usual case

@@ -181,6 +181,42 @@ TEST_P(Faults, WithoutMemoryForAStackTheReportNamesTheSpawnSite) {
       testing::KilledBySignal(SIGABRT), "no stack for a fiber spawned at .*faults_test.cpp:[0-9]+: .*cannot reserve");
 }
 
+/// The system takes its time to give memory for stacks: meanwhile somebody uses the channel at which the fiber that ran
+/// last has blocked, most often.
+struct slow_mappings {
+  coir::chan<void> ch = coir::make_chan<void>();
+  std::counting_semaphore<> sent{0};
+  std::vector<std::thread> others;
+  int went_on = 0;
+
+  static void look(void* arg) {
+    auto& self = *static_cast<slow_mappings*>(arg);
+    self.others.emplace_back([&self] {
+      static_cast<void>(self.ch.try_send());
+      self.sent.release();
+    });
+    if (!self.sent.try_acquire_for(10s))
+      ADD_FAILURE() << "held up";
+    else if (++self.went_on < 10)
+      faults::before_next_mapping(&look, arg);
+  }
+};
+
+TEST_P(Faults, WhileTheSystemIsAskedForStacksNoLockIsHeld) {
+  slow_mappings slow;
+  coir::run(opts(), [&] {
+    faults::before_next_mapping(&slow_mappings::look, &slow);
+    std::vector<coir::task<void>> receivers;
+    for (int i = 0; i < 1000; ++i) receivers.push_back(coir::spawn([&] { slow.ch.recv(); }));
+    for (const coir::task<void>& r : receivers)
+      while (r.status() == coir::task_status::queued) coir::yield();
+    slow.ch.close();
+  });
+  faults::before_next_mapping(nullptr, nullptr);
+  for (std::thread& t : slow.others) t.join();
+  EXPECT_GT(slow.went_on, 0);
+}
+
 TEST_P(Faults, WithoutMemoryForAStackAGeneratorThrows) {
   run([] {
     const auto count_to_three = [](coir::generator<int>::yielder& yield) {

@@ -53,6 +53,8 @@ bool is_memory_refused() {
 }
 thread_local void (*at_wake)(void*) = nullptr;
 thread_local void* at_wake_arg = nullptr;
+std::atomic<void (*)(void*)> at_mapping{nullptr};
+void* at_mapping_arg = nullptr;
 
 template <class Function>
 Function* next(const char* name) {
@@ -96,6 +98,11 @@ void before_next_wake(void (*f)(void*), void* arg) {
   at_wake_arg = arg;
 }
 
+void before_next_mapping(void (*f)(void*), void* arg) {
+  at_mapping_arg = arg;
+  at_mapping = f;
+}
+
 }  // namespace faults
 
 void* operator new(std::size_t n) {
@@ -129,11 +136,13 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 void* mmap(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
   static auto* const real = faults::next<void*(void*, std::size_t, int, int, int, off_t)>("mmap");
   // Stacks are what is reserved without swap space.
-  if ((flags & MAP_STACK) != 0 && (flags & MAP_NORESERVE) != 0 && is_refused(call::mapping)) {
-    errno = ENOMEM;
-    return MAP_FAILED;
-  }
-  if ((flags & MAP_STACK) == 0 && (flags & MAP_ANONYMOUS) != 0 && faults::is_memory_refused()) {
+  if ((flags & MAP_STACK) != 0 && (flags & MAP_NORESERVE) != 0) {
+    if (is_refused(call::mapping)) {
+      errno = ENOMEM;
+      return MAP_FAILED;
+    }
+    if (auto* const f = faults::at_mapping.exchange(nullptr)) f(faults::at_mapping_arg);
+  } else if ((flags & MAP_ANONYMOUS) != 0 && faults::is_memory_refused()) {
     errno = ENOMEM;
     return MAP_FAILED;
   }

@@ -39,4 +39,7 @@ long allocations();
 /// f(arg) is called just before the next futex wake of the calling thread, as if it were slow there.
 void before_next_wake(void (*f)(void*), void* arg);
 
+/// f(arg) is called just before the next mapping of stacks, by whatever thread; null: not any more.
+void before_next_mapping(void (*f)(void*), void* arg);
+
 }  // namespace faults
