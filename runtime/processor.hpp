@@ -28,6 +28,9 @@ struct fiber;
 class scheduler;
 class worker;
 
+/// Of so many picks one is rare: scheduler::pick_rare().
+inline constexpr std::uint8_t rare = 16;
+
 class alignas(64) processor {
  public:
   using ring = run_ring<256>;
@@ -60,6 +63,7 @@ class alignas(64) processor {
   std::uint32_t next_left = 0;         // how many more may go through `next` before a queue must be looked at
   std::atomic<bool> has_next{false};   // (any) a hint of next != nullptr, kept by the push that leaves it behind
   bool time_next_wake = false;         // for wake_latency
+  std::uint8_t rare_mask = rare - 1;   // a pick is rare if these bits of its tick are zero
   std::atomic<std::uint64_t> tick{0};  // (any) counts picks: unchanged for a while means that one fiber computes
   counter started;                     // (any) fibers that were spawned from here
   counter ended;                       // (any) fibers that ended here; the sums over all give the live ones
@@ -72,6 +76,17 @@ class alignas(64) processor {
   std::atomic<std::uint32_t> wake_gap{0};   // (any) picks that must lie between two wakes; doubled by useless ones
   std::atomic<std::uint32_t> last_wake{0};  // the tick's lower half
   std::atomic<bool> overdue{false};  // (any) the monitor has seen something wait here: take it without further ado
+
+  // --- turns of fresh fibers that others keep from running: scheduler::watch_fresh()
+  std::uint64_t begun = 0;         // fresh ones that have begun to run here
+  std::int64_t fresh_since = 0;    // when the 10 ms, or a turn, began; 0: it has not
+  std::uint64_t picks_before = 0;  // the tick, and `begun`, when the 10 ms began
+  std::uint64_t begun_before = 0;
+  std::size_t fresh_least = 0;     // how many there were at least when any 10 ms began, since there were none
+  std::size_t fresh_turns = 0;     // picks that are theirs
+  std::uint32_t ready_turns = 0;   // picks, before those, that are of who was ready when the last turn ended
+  std::uint32_t ready_before = 0;  // how many were ready when the turn began
+  std::uint32_t unneeded = 0;      // picks since somebody else was ready
 
   // --- queues
   ring ready;  // made runnable again: oldest first

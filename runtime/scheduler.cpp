@@ -132,25 +132,93 @@ bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
   return earliest != no_deadline && earliest <= clock_.now();
 }
 
+// Fresh fibers come after ready ones, and old ones after new ones, but not for ever: who starts fibers in a loop and is
+// ready again at once would leave them all behind, more and more of them. So every 16th pick that finds fresh ones
+// looks at them. If in 10 ms few of the picks were theirs, or if they have become thousands more since there last were
+// none, they get turns:
+//
+//   their turn   as many picks as there are fresh ones, but no more than a millisecond, and only until many more are
+//                ready than when it began: parents whose children have ended go on, so that trees do not get broad
+//   then         who is ready now runs, once each
+//
+// and so on, until a turn has served them all, or nobody else has been ready for some picks. Meanwhile every pick is a
+// rare one.
+void scheduler::watch_fresh(processor& p, std::uint64_t tick, std::int64_t time) noexcept {
+  const std::size_t count = p.fresh.size() + spilled_fresh_.size();
+  if (p.fresh_since == 0) {
+    p.fresh_least = count;
+  } else {
+    if (time - p.fresh_since < held_up_for) return;
+    const bool held_up = (p.begun - p.begun_before) * few < tick - p.picks_before;
+    if (held_up || count > p.fresh_least + many_fresh) {
+      p.rare_mask = 0;
+      p.fresh_since = 0;
+      p.ready_turns = 0;
+      p.unneeded = 0;
+      return;
+    }
+    p.fresh_least = std::min(p.fresh_least, count);
+  }
+  p.fresh_since = time;
+  p.picks_before = tick;
+  p.begun_before = p.begun;
+}
+
+// In their turn, and in that of the others after it. What was just made ready waits for the latter.
+runnable* scheduler::pick_held_up(processor& p) noexcept {
+  if (p.next != nullptr) {
+    push_ready(p, std::exchange(p.next, nullptr));
+    p.has_next.store(false, std::memory_order_relaxed);
+  }
+  if (p.fresh_since == 0 && p.ready_turns == 0) {
+    p.fresh_since = clock_.now();
+    p.fresh_turns = p.fresh.size() + spilled_fresh_.size();
+    p.ready_before = p.ready.size();
+  } else if (p.ready_turns == 0 && !p.ready.empty() &&
+             (p.ready.size() >= p.ready_before + many_ready || clock_.now() - p.fresh_since >= fresh_turn)) {
+    p.fresh_since = 0;
+    p.ready_turns = p.ready.size();
+  }
+  if (p.ready_turns != 0) {
+    --p.ready_turns;
+    if (runnable* r = p.ready.pop_front()) return r;
+    p.ready_turns = 0;
+  }
+  p.unneeded = p.ready.empty() ? p.unneeded + 1 : 0;
+  if (p.fresh_turns != 0 && p.unneeded < unneeded_picks) {
+    --p.fresh_turns;
+    if (runnable* r = p.fresh.pop_back()) return r;
+    if (runnable* r = pick_spilled_fresh(p)) return r;
+  }
+  p.rare_mask = rare - 1;
+  p.fresh_since = 0;
+  return nullptr;
+}
+
 // Fairness, every 16th pick.
 runnable* scheduler::pick_rare(processor& p, std::uint64_t tick) noexcept {
-  if (tick % wake_latency::picks_between == 0) p.time_next_wake = true;
-  // First, or what comes below might be the answer each time.
-  if (tick % injected_every == 0)
-    if (runnable* r = injected_.pop(1)) return r;
-  if (tick % ready_every == 0) fetch_ready(p);
-  if (tick % oldest_ready_every == oldest_ready_every / 4)
-    if (runnable* r = p.ready.pop_front()) return r;
-  if (!p.fresh.empty() || !spilled_fresh_.empty()) {
-    const deadline time = clock_.now();
-    if (time - p.last_oldest >= oldest_every) {
-      p.last_oldest = time;
-      if (runnable* r = spilled_fresh_.pop_one()) return r;
-      if (runnable* r = p.fresh.pop_front()) return r;
+  if (tick % rare == 0) {
+    if (tick % wake_latency::picks_between == 0) p.time_next_wake = true;
+    // First, or what comes below might be the answer each time.
+    if (tick % injected_every == 0)
+      if (runnable* r = injected_.pop(1)) return r;
+    if (tick % ready_every == 0) fetch_ready(p);
+    if (tick % oldest_ready_every == oldest_ready_every / 4 && p.rare_mask != 0)
+      if (runnable* r = p.ready.pop_front()) return r;
+    if (p.fresh.empty() && spilled_fresh_.empty()) {
+      if (p.rare_mask != 0) p.fresh_since = 0;
+    } else {
+      const deadline time = clock_.now();
+      if (p.rare_mask != 0) watch_fresh(p, tick, time);
+      if (time - p.last_oldest >= oldest_every) {
+        p.last_oldest = time;
+        if (runnable* r = spilled_fresh_.pop_one()) return r;
+        if (runnable* r = p.fresh.pop_front()) return r;
+      }
     }
+    if (tick % fresh_every == fresh_every / 2) return p.fresh.pop_back();
   }
-  if (tick % fresh_every == fresh_every / 2) return p.fresh.pop_back();
-  return nullptr;
+  return p.rare_mask == 0 ? pick_held_up(p) : nullptr;
 }
 
 runnable* scheduler::pick(worker& w, processor& p) noexcept { return pick_next<false>(w, p); }
@@ -327,6 +395,15 @@ void scheduler::first_entry(arrival from) noexcept {
   self.home->stack_main(self);
 }
 
+namespace {
+
+// For watch_fresh(). A coroutine's turn is not one of theirs.
+inline void note_begun(processor& p, const runnable& r) noexcept {
+  if (r.what == runnable::kind::fresh) ++p.begun;
+}
+
+}  // namespace
+
 // For what is not merely suspended: one whose wake-up latency is measured has it noted; a fresh one gets a stack, a
 // free one. Null if there is none: w.unstarted.
 fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
@@ -337,6 +414,7 @@ fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
     p.cold_stacks = free = pool_.take(p.stacks, processor::stack_cache / 2);
     if (free == 0) {
       w.unstarted = static_cast<start_record*>(fresh);
+      note_begun(p, *fresh);
       return nullptr;
     }
   }
@@ -347,6 +425,7 @@ fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
     prefetch_stacks(p.stacks, free);
   }
   f->record = static_cast<start_record*>(fresh);
+  note_begun(p, *fresh);
   return f;
 }
 
@@ -435,6 +514,7 @@ void scheduler::stack_main(fiber& self) noexcept {
     if (r != nullptr && r->what != runnable::kind::suspended) {
       if (r->what != runnable::kind::timed) [[likely]] {
         self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
+        note_begun(p, *r);
         continue;
       }
       note_running(p, r);

@@ -15,12 +15,17 @@
 namespace coir::detail {
 
 inline constexpr std::uint32_t next_budget = 128;
-inline constexpr std::uint32_t rare = 16;
 inline constexpr std::uint32_t injected_every = 64;
 inline constexpr std::uint32_t fresh_every = 64;
 inline constexpr std::uint32_t ready_every = 128;
 inline constexpr std::uint32_t oldest_ready_every = 64;
 inline constexpr std::int64_t oldest_every = 1'000'000;  // ns
+inline constexpr std::int64_t held_up_for = 10'000'000;
+inline constexpr std::int64_t fresh_turn = 1'000'000;
+inline constexpr std::uint64_t few = 8;  // picks of which one is too few
+inline constexpr std::size_t many_fresh = 4096;
+inline constexpr std::uint32_t many_ready = 16;
+inline constexpr std::uint32_t unneeded_picks = 16;
 
 /// Null: the worker has lost its processor, and none is idle.
 [[gnu::always_inline]] inline processor* scheduler::enter_or_take(worker& w) noexcept {
@@ -45,10 +50,10 @@ inline constexpr std::int64_t oldest_every = 1'000'000;  // ns
 template <bool Yielding>
 [[gnu::always_inline]] inline runnable* scheduler::pick_next(worker& w, processor& p) noexcept {
   const std::uint64_t tick = p.tick.load(std::memory_order_relaxed) + 1;
-  if (tick % rare == 0) [[unlikely]] {
+  if ((tick & p.rare_mask) == 0) [[unlikely]] {
     // Timers are fired on the native stack: a fiber that is about to park cannot fire its own. The tick stays, so that
     // the native stack's pick is the rare one.
-    if (timers_due(w, p)) return nullptr;
+    if (tick % rare == 0 && timers_due(w, p)) return nullptr;
     p.tick.store(tick, std::memory_order_relaxed);
     if (runnable* r = pick_rare(p, tick)) return r;
   } else {

@@ -6,6 +6,9 @@
 #include <functional>
 #include <vector>
 
+#include <coir/chan.hpp>
+#include <coir/metrics.hpp>
+
 #include "counted.hpp"
 #include "gate.hpp"
 
@@ -119,6 +122,111 @@ TEST_P(Flood, ReadyFibersThatOverflowedAQueueTakeTurns) {
     stop = true;
     for (auto& t : tasks) t.get();
   });
+}
+
+/// How many fibers were started in a loop, and how many of them had run when it ended.
+struct keeping_up {
+  clock::time_point end = clock::now() + 300ms;
+  long started = 0;
+  std::atomic<long> run{0};
+
+  bool more() const { return clock::now() < end; }
+  void start() {
+    ++started;
+    coir::go([this] { ++run; });
+  }
+};
+
+// Whoever starts them is always ready to go on, one of the two, and comes before what has not started.
+TEST_P(Flood, FibersThatAPairStartsRunWhileItGoesOn) {
+  keeping_up count;
+  run([&] {
+    auto ch = coir::make_chan<int>(128);
+    coir::go([&count, ch] {
+      while (count.more()) ch.send(1);
+      ch.close();
+    });
+    while (ch.recv()) count.start();
+    EXPECT_GT(count.run, count.started / 2);
+  });
+  EXPECT_EQ(count.run, count.started);
+}
+
+// The newest run first: each time that whoever starts them blocks, it is for the last.
+TEST_P(Flood, FibersThatAreNotWaitedForRunBesideThoseThatAre) {
+  keeping_up count;
+  run([&] {
+    while (count.more()) {
+      count.start();
+      coir::spawn([] {}).get();
+    }
+    EXPECT_GT(count.run, count.started / 2);
+  });
+  EXPECT_EQ(count.run, count.started);
+}
+
+long tree(int depth) {
+  if (depth == 0) return 1;
+  auto left = coir::spawn([depth] { return tree(depth - 1); });
+  auto right = coir::spawn([depth] { return tree(depth - 1); });
+  return left.get() + right.get();
+}
+
+// Beside a pair that always goes on trees of fibers run, and one after the other: a few stacks, not one for each node.
+TEST_P(Flood, TreesBesideAPairRunAndDoNotGetBroad) {
+  run([&] {
+    std::atomic<bool> done{false};
+    auto there = coir::make_chan<void>(), back = coir::make_chan<void>();
+    coir::go([there, back] {
+      while (there.recv()) back.send();
+    });
+    coir::go([&done, there, back] {
+      while (!done) {
+        there.send();
+        back.recv();
+      }
+      there.close();
+    });
+    const int trees = scaled(10'000);
+    std::vector<coir::task<long>> roots;
+    roots.reserve(static_cast<std::size_t>(trees));
+    for (int i = 0; i < trees; ++i) roots.push_back(coir::spawn([] { return tree(4); }));
+    long leaves = 0;
+    for (coir::task<long>& root : roots) leaves += root.get();
+    EXPECT_EQ(leaves, 16L * trees);
+    EXPECT_LT(coir::metrics().stacks, 3'000U);  // of 310,000 fibers
+    done = true;
+  });
+}
+
+// Whoever starts them computes as long as what is started, and many do.
+TEST_P(Flood, FibersThatManyStartRunWhileTheyGoOn) {
+  keeping_up count;
+  std::atomic<long> started{0};
+  run([&] {
+    const auto compute = [](std::chrono::microseconds d) {
+      const auto end = clock::now() + d;
+      while (clock::now() < end) {
+      }
+    };
+    std::vector<coir::task<void>> starters;
+    for (int i = 0; i < 20; ++i) {
+      starters.push_back(coir::spawn([&] {
+        while (count.more()) {
+          compute(70us);
+          ++started;
+          coir::go([&] {
+            compute(20us);
+            ++count.run;
+          });
+          coir::yield();
+        }
+      }));
+    }
+    for (coir::task<void>& s : starters) s.get();
+    EXPECT_GT(count.run, started / 2);
+  });
+  EXPECT_EQ(count.run, started);
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, Flood, coir_test::processors, coir_test::processors_name);
