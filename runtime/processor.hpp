@@ -82,7 +82,8 @@ class alignas(64) processor {
   std::int64_t fresh_since = 0;    // when the 10 ms, or a turn, began; 0: it has not
   std::uint64_t picks_before = 0;  // the tick, and `begun`, when the 10 ms began
   std::uint64_t begun_before = 0;
-  std::size_t fresh_least = 0;     // how many there were at least when any 10 ms began, since there were none
+  std::size_t fresh_least = 0;     // how many there were at least when any 10 ms began, since there were none; or, in
+                                   // their turn, when it began
   std::size_t fresh_turns = 0;     // picks that are theirs
   std::uint32_t ready_turns = 0;   // picks, before those, that are of who was ready when the last turn ended
   std::uint32_t ready_before = 0;  // how many were ready when the turn began

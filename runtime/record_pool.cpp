@@ -31,6 +31,7 @@ constexpr std::size_t largest = 2 * smallest + (class_count - 2) * step;
 constexpr std::size_t batch = 64;
 constexpr std::size_t chunk_bytes = 64 * 1024;
 constexpr std::size_t fetch_ahead = 4;
+constexpr int madv_populate_write = 23;  // newer than Debian 12's headers
 
 /// Free blocks, as an array: taking one does not touch it, so a block that another core has freed costs its new user a
 /// store and not a load.
@@ -61,8 +62,10 @@ constexpr std::size_t class_bytes(std::size_t c) noexcept {
 static_assert(class_bytes(1) == 128 && class_bytes(2) == 160 && class_bytes(class_count - 1) == 512 && largest == 512);
 
 /// Where the memory comes from, all size classes'. A program with few records has it from the heap. One with many gets
-/// it 2 MiB at a time, which the system may back with a huge page: one fault instead of 512, and one entry in the TLB.
-/// It is kept for the process's life.
+/// it from regions of its own, since a thread's heap grows by a page at a time, each time with all memory of the
+/// process locked; and a chunk's pages in one call. It is kept for the process's life. Rejected: huge pages. They are
+/// faster, but for the first touch of each, which takes long, and very long on a virtual machine whose host takes back
+/// just such memory: too long while a lock may be held.
 class chunk_source {
  public:
   /// Throws std::bad_alloc.
@@ -78,7 +81,10 @@ class chunk_source {
       char* const chunk = next_ != end_ ? std::exchange(next_, next_ + chunk_bytes) : nullptr;
       lock_.unlock();
       if (fresh != nullptr) ::munmap(fresh, region_bytes);  // somebody else was faster
-      if (chunk != nullptr) return chunk;
+      if (chunk != nullptr) {
+        ::madvise(chunk, chunk_bytes, madv_populate_write);  // if it can: else they fault in
+        return chunk;
+      }
       fresh = map_region();
       if (fresh == nullptr) return from_the_heap();
     }
@@ -90,17 +96,10 @@ class chunk_source {
 
   static char* from_the_heap() { return static_cast<char*>(::operator new (chunk_bytes, std::align_val_t{64})); }
 
-  // Aligned to its size; null if there is no memory.
+  // Null if there is no memory.
   static char* map_region() noexcept {
-    void* const p = ::mmap(nullptr, 2 * region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return nullptr;
-    char* const begin = static_cast<char*>(p);
-    const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % region_bytes;
-    char* const region = begin + before;
-    if (before != 0) ::munmap(begin, before);
-    ::munmap(region + region_bytes, region_bytes - before);
-    ::madvise(region, region_bytes, MADV_HUGEPAGE);
-    return region;
+    void* const p = ::mmap(nullptr, region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p != MAP_FAILED ? static_cast<char*>(p) : nullptr;
   }
 
   std::atomic<std::size_t> taken_{0};
@@ -111,8 +110,7 @@ class chunk_source {
 
 constinit chunk_source chunks;
 
-/// Not from the heap, which would grow by a page at a time: for a million records that is thousands of system calls,
-/// each with all memory of the process locked.
+/// Not from the heap either, for the same reason.
 class magazine_source {
  public:
   /// Throws std::bad_alloc.

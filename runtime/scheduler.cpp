@@ -19,8 +19,9 @@
 // A fiber that yields lets the fresh ones go before the ready queue, that it has just joined itself.
 // So that nothing starves, every 64th pick takes an injected one first, every 64th the oldest ready one (a fiber that
 // yields would let new ones go first for ever) and every 64th the newest fresh one, every 128th
-// exchanges a batch of spilled ready ones, and every millisecond the oldest fresh one of all has its turn. Timers are
-// looked at every 16th pick if there are any, and whenever the queues run dry.
+// exchanges a batch of spilled ready ones, and every millisecond the oldest fresh one of all has its turn. Fresh ones
+// that are held up nevertheless get turns of their own: watch_fresh(). Timers are looked at every 16th pick if there
+// are any, and whenever the queues run dry.
 //
 // Switching. switch_to() leaves work for the other side of the switch (worker::what_after) since a context can only be
 // published once it has been left. The bracket (worker.hpp) is open all the while.
@@ -132,6 +133,8 @@ bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
   return earliest != no_deadline && earliest <= clock_.now();
 }
 
+std::size_t scheduler::fresh_count(const processor& p) const noexcept { return p.fresh.size() + spilled_fresh_.size(); }
+
 // Fresh fibers come after ready ones, and old ones after new ones, but not for ever: who starts fibers in a loop and is
 // ready again at once would leave them all behind, more and more of them. So every 16th pick that finds fresh ones
 // looks at them. If in 10 ms few of the picks were theirs, or if they have become thousands more since there last were
@@ -141,10 +144,10 @@ bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
 //                ready than when it began: parents whose children have ended go on, so that trees do not get broad
 //   then         who is ready now runs, once each
 //
-// and so on, until a turn has served them all, or nobody else has been ready for some picks. Meanwhile every pick is a
-// rare one.
+// and so on, until a turn has served them all, or has only made them more, or nobody else has been ready for some
+// picks. Meanwhile every pick is a rare one.
 void scheduler::watch_fresh(processor& p, std::uint64_t tick, std::int64_t time) noexcept {
-  const std::size_t count = p.fresh.size() + spilled_fresh_.size();
+  const std::size_t count = fresh_count(p);
   if (p.fresh_since == 0) {
     p.fresh_least = count;
   } else {
@@ -172,11 +175,15 @@ runnable* scheduler::pick_held_up(processor& p) noexcept {
   }
   if (p.fresh_since == 0 && p.ready_turns == 0) {
     p.fresh_since = clock_.now();
-    p.fresh_turns = p.fresh.size() + spilled_fresh_.size();
+    p.fresh_turns = p.fresh_least = fresh_count(p);
     p.ready_before = p.ready.size();
   } else if (p.ready_turns == 0 && !p.ready.empty() &&
              (p.ready.size() >= p.ready_before + many_ready || clock_.now() - p.fresh_since >= fresh_turn)) {
     p.fresh_since = 0;
+    if (fresh_count(p) > p.fresh_least + processor::ring::capacity) {  // they start ever more of their kind
+      p.rare_mask = rare - 1;
+      return nullptr;
+    }
     p.ready_turns = p.ready.size();
   }
   if (p.ready_turns != 0) {

@@ -172,6 +172,7 @@ class scheduler {
   runnable* pick(worker& w, processor& p) noexcept;
   bool timers_due(const worker& w, const processor& p) const noexcept;
   runnable* pick_rare(processor& p, std::uint64_t tick) noexcept;
+  std::size_t fresh_count(const processor& p) const noexcept;
   void watch_fresh(processor& p, std::uint64_t tick, std::int64_t time) noexcept;
   runnable* pick_held_up(processor& p) noexcept;
   runnable* pick_injected(processor& p) noexcept;

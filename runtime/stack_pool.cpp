@@ -116,12 +116,13 @@ stack_pool::~stack_pool() {
 }
 
 // The system is asked without the lock: it takes some 100 us for a part, and who finds no stack meanwhile prepares
-// another one.
+// another one. Who is refused has failed only if nobody else is about to have some for it.
 stack_pool::stack stack_pool::make() {
-  span part{nullptr, 0};
-  bool committed = false;
-  while (part.count == 0) {
+  backoff wait;
+  for (;;) {
+    span part{nullptr, 0};
     std::size_t slab = 0;
+    bool committed = false;
     {
       const std::lock_guard locked(lock_);
       const tsan_section section(this);
@@ -136,28 +137,37 @@ stack_pool::stack stack_pool::make() {
       else
         slab = next_slab();
       committed = made_ >= populate_from;
+      ++preparing_;
     }
-    if (slab != 0) reserve_slab(slab);
-  }
-  if (guard_ != guard::automatic || !guard_by_madvise(part)) guard_by_mprotect(part);
-  if (committed) populate(part);
+    if (slab != 0) {
+      if (!reserve_slab(slab)) wait();
+      continue;
+    }
+    if (guard_ != guard::automatic || !guard_by_madvise(part)) guard_by_mprotect(part);
+    if (committed) populate(part);
 
-  const std::lock_guard locked(lock_);
-  const tsan_section section(this);
-  ready_.push_back(part);
-  return cut_stack();
+    const std::lock_guard locked(lock_);
+    const tsan_section section(this);
+    --preparing_;
+    ready_.push_back(part);
+    return cut_stack();
+  }
 }
 
-// Unless somebody else has meanwhile: then there are stacks, whether or not there is room for more.
-void stack_pool::reserve_slab(std::size_t count) {
+// False: the system refused, but others may have stacks soon. Throws if nobody will.
+bool stack_pool::reserve_slab(std::size_t count) {
   mapping fresh(count, std::min(count, part_stacks), stack_size_);
   const std::lock_guard locked(lock_);
   const tsan_section section(this);
-  if (!blank_.empty() || !ready_.empty() || !reserved_.empty()) return;
-  if (fresh.count() == 0)
+  --preparing_;
+  if (!blank_.empty() || !ready_.empty() || !reserved_.empty()) return true;  // somebody else was faster
+  if (fresh.count() == 0) {
+    if (preparing_ != 0) return false;
     throw std::system_error(fresh.error(), std::generic_category(), "coir: cannot reserve fiber stacks");
+  }
   add_slab({fresh.base(), fresh.count()});
   fresh.release();
+  return true;
 }
 
 // The next five are called under the lock.

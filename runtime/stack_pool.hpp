@@ -86,7 +86,7 @@ class stack_pool {
   };
 
   std::size_t next_slab() const noexcept;
-  void reserve_slab(std::size_t count);
+  bool reserve_slab(std::size_t count);
   void add_slab(span slab);
   char* cut(std::vector<span>& from, std::size_t count) noexcept;
   span cut_part() noexcept;
@@ -107,6 +107,7 @@ class stack_pool {
   std::vector<span> ready_;     // guarded, never used
   std::size_t capacity_ = 0;    // stacks in all slabs
   std::size_t made_ = 0;
+  std::size_t preparing_ = 0;              // threads that ask the system for stacks
   std::atomic<std::size_t> unguarded_{0};  // a statistic
   std::atomic<std::size_t> mprotect_budget_;
   // A ring, a power of two long, with room for every control block, so that put() needs no memory. An array, since a

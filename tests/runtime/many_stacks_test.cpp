@@ -141,7 +141,7 @@ TEST_P(ManyStacks, TheirMemoryGoesBackWhenTheyHaveEnded) {
   std::size_t peak = 0;
   for (int round = 0; round < 2; ++round) {  // the second on addresses that were given back
     park(rt, many / 4, [&] { peak = resident_bytes() - before; });
-    EXPECT_GT(peak, static_cast<std::size_t>(many) / 4 * 4096);
+    EXPECT_GT(peak, (static_cast<std::size_t>(many) / 4 - 100) * 4096);  // some have been used before
     coir_test::until([&] { return resident_bytes() < before + peak / 3; });
   }
 }
