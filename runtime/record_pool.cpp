@@ -17,6 +17,7 @@
 #include <coir/start_record.hpp>
 
 #include "immortal.hpp"
+#include "madvise.hpp"
 
 namespace coir::detail {
 
@@ -31,7 +32,6 @@ constexpr std::size_t largest = 2 * smallest + (class_count - 2) * step;
 constexpr std::size_t batch = 64;
 constexpr std::size_t chunk_bytes = 64 * 1024;
 constexpr std::size_t fetch_ahead = 4;
-constexpr int madv_populate_write = 23;  // newer than Debian 12's headers
 
 /// Free blocks, as an array: taking one does not touch it, so a block that another core has freed costs its new user a
 /// store and not a load.

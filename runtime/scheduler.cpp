@@ -416,12 +416,12 @@ inline void note_begun(processor& p, const runnable& r) noexcept {
 fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
   if (fresh->what == runnable::kind::timed) [[unlikely]]
     return note_running(p, fresh);
+  note_begun(p, *fresh);
   std::size_t free = p.stack_count.value();
   if (free == 0) [[unlikely]] {
     p.cold_stacks = free = pool_.take(p.stacks, processor::stack_cache / 2);
     if (free == 0) {
       w.unstarted = static_cast<start_record*>(fresh);
-      note_begun(p, *fresh);
       return nullptr;
     }
   }
@@ -432,7 +432,6 @@ fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
     prefetch_stacks(p.stacks, free);
   }
   f->record = static_cast<start_record*>(fresh);
-  note_begun(p, *fresh);
   return f;
 }
 

@@ -15,15 +15,12 @@
 #include <unistd.h>
 
 #include "fiber.hpp"
+#include "madvise.hpp"
 #include "sanitizer.hpp"
 
 namespace coir::detail {
 
 namespace {
-
-// Newer than Debian 12's headers.
-constexpr int madv_guard_install = 102;
-constexpr int madv_populate_write = 23;
 
 constexpr std::size_t first_slab = 16;
 constexpr std::size_t part_stacks = 64;

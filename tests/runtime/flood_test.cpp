@@ -22,6 +22,14 @@ class Flood : public runtime_test::leak_checked {};
 
 constexpr int flood = coir_test::thread_sanitizer ? 1'000 : 5'000;  // a ring holds 256
 
+/// Returns when it has ended.
+clock::time_point compute(std::chrono::microseconds time) {
+  const auto end = clock::now() + time;
+  while (clock::now() < end) {
+  }
+  return end;
+}
+
 /// Fibers that each start another one when they end, so that `flood` of them are ready all the time.
 class endless_flood {
  public:
@@ -45,9 +53,7 @@ class endless_flood {
 
  private:
   void drop() {
-    const auto end = clock::now() + 10us;
-    while (clock::now() < end) {
-    }
+    const auto end = compute(10us);
     const long nth = ++run_;
     if (const auto when = when_.load(); when != 0 && end.time_since_epoch().count() >= when) {
       long none = 0;
@@ -127,13 +133,16 @@ TEST_P(Flood, ReadyFibersThatOverflowedAQueueTakeTurns) {
 /// How many fibers were started in a loop, and how many of them had run when it ended.
 struct keeping_up {
   clock::time_point end = clock::now() + 300ms;
-  long started = 0;
+  std::atomic<long> started{0};
   std::atomic<long> run{0};
 
   bool more() const { return clock::now() < end; }
-  void start() {
+  void start(std::chrono::microseconds length = 0us) {
     ++started;
-    coir::go([this] { ++run; });
+    coir::go([this, length] {
+      if (length != 0us) compute(length);
+      ++run;
+    });
   }
 };
 
@@ -202,31 +211,21 @@ TEST_P(Flood, TreesBesideAPairRunAndDoNotGetBroad) {
 // Whoever starts them computes as long as what is started, and many do.
 TEST_P(Flood, FibersThatManyStartRunWhileTheyGoOn) {
   keeping_up count;
-  std::atomic<long> started{0};
   run([&] {
-    const auto compute = [](std::chrono::microseconds d) {
-      const auto end = clock::now() + d;
-      while (clock::now() < end) {
-      }
-    };
     std::vector<coir::task<void>> starters;
     for (int i = 0; i < 20; ++i) {
       starters.push_back(coir::spawn([&] {
         while (count.more()) {
           compute(70us);
-          ++started;
-          coir::go([&] {
-            compute(20us);
-            ++count.run;
-          });
+          count.start(20us);
           coir::yield();
         }
       }));
     }
     for (coir::task<void>& s : starters) s.get();
-    EXPECT_GT(count.run, started / 2);
+    EXPECT_GT(count.run, count.started / 2);
   });
-  EXPECT_EQ(count.run, started);
+  EXPECT_EQ(count.run, count.started);
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, Flood, coir_test::processors, coir_test::processors_name);
