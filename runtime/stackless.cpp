@@ -26,7 +26,7 @@ struct async_segment {
   stackless& who;
   std::coroutine_handle<> next;   // to be resumed when the one that runs returns
   std::coroutine_handle<> where;  // it sleeps there, or has ended there
-  spin_lock* lock = nullptr;      // to be released when it sleeps
+  lock_release locks;             // to be released when it sleeps
   bool asleep = false;
   bool ended = false;
 };
@@ -40,6 +40,13 @@ struct carried_over {
 namespace {
 
 async_segment& current_segment() noexcept { return *current_fiber()->carries; }
+
+/// ThreadSanitizer is told here, since it does not see who unlocks.
+lock_release announced(spin_lock* lock) noexcept {
+  if (lock == nullptr) return {};
+  tsan_release(lock);
+  return {[](void* l) noexcept { static_cast<spin_lock*>(l)->unlock(); }, lock};
+}
 
 }  // namespace
 
@@ -108,7 +115,7 @@ void stackless::become_carrier() noexcept {
 
 bool stackless::run_turn() noexcept {
   fiber& f = *current_fiber();
-  async_segment turn{*this, frame(), {}};
+  async_segment turn{*this, frame(), {}, {}};
   take_carrier(f);
   f.carries = &turn;
   while (turn.next) std::exchange(turn.next, {}).resume();
@@ -122,11 +129,11 @@ bool stackless::run_turn() noexcept {
   }
   require(turn.asleep, "a coir::async was suspended by something that is not coir's");
   f.carried_on = true;
-  sleep(turn.lock, turn.where);
+  sleep(turn.locks, turn.where);
   return false;
 }
 
-void stackless::sleep(spin_lock* lock, std::coroutine_handle<> where) noexcept {
+void stackless::sleep(lock_release locks, std::coroutine_handle<> where) noexcept {
   transit_.lock();
   if (carried_) {
     fiber* const f = carrier_;
@@ -150,7 +157,7 @@ void stackless::sleep(spin_lock* lock, std::coroutine_handle<> where) noexcept {
     waiter_access::publish(*this);
   transit_.unlock();
   // It may be running elsewhere, or be gone, unless it was refused.
-  if (lock != nullptr) lock->unlock();
+  if (locks.release != nullptr) locks.release(locks.arg);
   if (refused) make_ready();
 }
 
@@ -258,18 +265,20 @@ stackless& this_async() noexcept {
 }
 
 void park(stackless& self, std::coroutine_handle<> where, spin_lock* lock, wait_reason why) noexcept {
-  if (lock != nullptr) tsan_release(lock);  // it is unlocked in code that TSan does not see
+  park(self, where, announced(lock), why);
+}
+
+void park(stackless& self, std::coroutine_handle<> where, lock_release locks, wait_reason why) noexcept {
   async_segment& turn = current_segment();
-  turn.lock = lock;
+  turn.locks = locks;
   turn.asleep = true;
   turn.where = where;
   self.why_ = why;
 }
 
 void sleep_callback(stackless& callback, spin_lock* lock, wait_reason why) noexcept {
-  if (lock != nullptr) tsan_release(lock);
   callback.why_ = why;
-  callback.sleep(lock, {});
+  callback.sleep(announced(lock), {});
 }
 
 wake woken(const waiter& self) noexcept { return waiter_access::outcome(self); }
@@ -299,7 +308,7 @@ bool sleep_awaiter::sleep(std::coroutine_handle<> where) {
     abandon_wait(self);
     throw;
   }
-  park(self, where, nullptr, {"sleep"});
+  park(self, where, lock_release{}, {"sleep"});
   return true;
 }
 

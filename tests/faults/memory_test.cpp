@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <new>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -136,6 +137,41 @@ TEST_P(MemoryFaults, WhatAFiberCannotHaveIsThrownAndNothingHasHappened) {
     EXPECT_EQ(coroutine.get(), 42);
     ch.send(1);
     coir_test::until([&] { return ran == 6; });
+  });
+}
+
+TEST_P(MemoryFaults, WithoutMemoryForItsTimerACoroutinesWaitThrowsAndHoldsNothing) {
+  run([] {
+    const auto in = coir::make_chan<int>(), out = coir::make_chan<int>();
+    std::stop_source stop;
+    bool refused_select = false, refused_sleep = false;
+    std::size_t fired = 99;
+    coir::task<void> task = coir::spawn([&]() -> coir::async<void> {
+      {
+        const drained_records nothing_left;
+        faults::refuse_memory(true);
+        try {
+          co_await coir::async_select(coir::on_recv(in), coir::on_send(out, 1), coir::on_stop(stop.get_token()),
+                                      coir::on_timeout(1h));
+        } catch (const std::bad_alloc&) {
+          refused_select = true;
+        }
+        try {
+          co_await coir::async_sleep(1h);
+        } catch (const std::bad_alloc&) {
+          refused_sleep = true;
+        }
+        faults::refuse_memory(false);
+      }
+      EXPECT_EQ(in.try_send(1), coir::send_status::would_block);
+      fired = co_await coir::async_select(coir::on_recv(in), coir::on_send(out, 1), coir::on_stop(stop.get_token()),
+                                          coir::on_timeout(1ms));
+    });
+    task.get();
+    stop.request_stop();
+    EXPECT_TRUE(refused_select);
+    EXPECT_TRUE(refused_sleep);
+    EXPECT_EQ(fired, 3U);
   });
 }
 

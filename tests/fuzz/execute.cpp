@@ -1,4 +1,4 @@
-// The three spellings of an operation: direct calls, select statements, select_set.
+// The three spellings of an operation: direct calls, select statements, select_set; each by fibers and by coroutines.
 #include "execute.hpp"
 
 #include <chrono>
@@ -163,8 +163,7 @@ std::size_t select_statement(const operation& op, const world& w, witness& seen,
   return with_way_out(op, w, seen, std::forward<Cases>(cases)...);
 }
 
-std::size_t wait_on_set(const operation& op, const world& w, witness& seen) {
-  coir::select_set set;
+void fill(coir::select_set& set, const operation& op, const world& w, witness& seen) {
   for (std::size_t i = 0; i < op.cases.size(); ++i) {
     const coir::chan<token>& ch = w.channels[op.cases[i].channel];
     if (op.cases[i].is_send)
@@ -183,7 +182,63 @@ std::size_t wait_on_set(const operation& op, const world& w, witness& seen) {
     set.recv(coir::chan<token>(), seen.on_value(at++));
     set.timeout(std::chrono::hours::max(), seen.on(at++));
   }
+}
+
+std::size_t wait_on_set(const operation& op, const world& w, witness& seen) {
+  coir::select_set set;
+  fill(set, op, w, seen);
   return set.wait();
+}
+
+// ---- by coroutines -------------------------------------------------------------------------------------------------
+//
+// Written so that no aggregate is made inside of a co_await expression (docs/async.md).
+
+coir::async<outcome> do_directly_async(const operation& op, const world& w) {
+  outcome result;
+  result.how = end::fired;
+  const transfer& t = op.cases[0];
+  const coir::chan<token>& ch = w.channels[t.channel];
+  if (t.is_send) {
+    token value{t.number};
+    co_await coir::send_chan<token>(ch).async_send(std::move(value));
+  } else {
+    std::optional<token> value = co_await ch.async_recv();
+    if (value) result.number = value->number();
+  }
+  co_return result;
+}
+
+/// The cases live in the frames of the callers, which wait.
+template <class... Cases>
+coir::async<std::size_t> async_statement(const operation& op, const world& w, witness& seen, Cases&... cases) {
+  constexpr std::size_t at = sizeof...(Cases);
+  if constexpr (at < 2) {
+    if (at < op.cases.size()) {
+      const transfer& t = op.cases[at];
+      const coir::chan<token>& ch = w.channels[t.channel];
+      if (t.is_send) {
+        auto here = coir::on_send(ch, std::move(seen.to_send[at]), seen.on(at));
+        co_return co_await async_statement(op, w, seen, cases..., here);
+      }
+      auto here = coir::on_recv(ch, seen.on_value(at));
+      co_return co_await async_statement(op, w, seen, cases..., here);
+    }
+  }
+  if (op.otherwise) co_return co_await coir::async_select(cases..., coir::otherwise(seen.on(at)));
+  if (op.limit != time_limit::none)
+    co_return co_await coir::async_select(cases..., coir::on_timeout(duration_of(op.limit), seen.on(at)));
+  if (op.stop >= 0) {
+    const std::stop_token token = w.stops[static_cast<std::size_t>(op.stop)].get_token();
+    co_return co_await coir::async_select(cases..., coir::on_stop(token, seen.on(at)));
+  }
+  co_return co_await coir::async_select(cases...);
+}
+
+coir::async<std::size_t> wait_on_set_async(const operation& op, const world& w, witness& seen) {
+  coir::select_set set;
+  fill(set, op, w, seen);
+  co_return co_await set.async_wait();
 }
 
 }  // namespace
@@ -208,27 +263,27 @@ outcome execute(const operation& op, const world& w) {
   }
 }
 
-// Written so that no aggregate is made inside of a co_await expression (docs/async.md).
 coir::async<outcome> execute_async(const operation& op, const world& w) {
-  const bool can_be_awaited = op.what == operation::action::transfers && op.how == spelling::direct && !op.otherwise &&
-                              op.limit == time_limit::none;
+  const bool blocks = !op.otherwise && op.limit == time_limit::none;
+  const bool can_be_awaited = op.what == operation::action::transfers && (op.how != spelling::direct || blocks);
   if (!can_be_awaited) co_return execute(op, w);
   outcome result;
-  result.how = end::fired;
   try {
-    const transfer& t = op.cases[0];
-    const coir::chan<token>& ch = w.channels[t.channel];
-    if (t.is_send) {
-      token value{t.number};
-      co_await coir::send_chan<token>(ch).async_send(std::move(value));
-    } else {
-      std::optional<token> value = co_await ch.async_recv();
-      if (value) result.number = value->number();
-    }
+    if (op.how == spelling::direct) co_return co_await do_directly_async(op, w);
+    witness seen{op};
+    const bool statement = op.how == spelling::statement;
+    std::size_t fired = 0;
+    if (statement)
+      fired = co_await async_statement(op, w, seen);
+    else
+      fired = co_await wait_on_set_async(op, w, seen);
+    co_return judge(op, seen, fired, statement);
   } catch (const coir::closed_channel&) {
     result.how = end::closed;
   } catch (const coir::cancelled&) {
     result.how = end::cancelled;
+  } catch (const std::exception& e) {
+    result = broken(std::string("an exception: ") + e.what());
   }
   co_return result;
 }

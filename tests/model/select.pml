@@ -1,4 +1,4 @@
-/* select and the claim word (channel/select.cpp: sleep(), unlink(), unlock_all_of(); waiter::claim() in park.hpp; try_send() and
+/* select and the claim word (channel/select.cpp: link(), unlink(), unlock_all_of(); waiter::claim() in park.hpp; try_send() and
    close() in chan_core.cpp): two selects that both wait to receive from two unbuffered channels, a sender on each, one of whom may
    give up, a timeout of the one select; with -DCLOSE somebody closes the first channel, and it has no sender.
 

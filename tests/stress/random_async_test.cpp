@@ -8,7 +8,9 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <random>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -64,7 +66,7 @@ async<void> coroutine(world& w, unsigned seed, int steps) {
   std::mt19937 random(seed);
   for (int i = 0; i < steps; ++i) {
     const chan<token> ch = w.some(random);
-    switch (random() % 8) {
+    switch (random() % 10) {
       case 0:
       case 1:
       case 2:
@@ -79,6 +81,17 @@ async<void> coroutine(world& w, unsigned seed, int steps) {
       case 6:
         co_await child(w, random);
         break;
+      case 7:
+      case 8: {
+        const chan<token> a = w.some(random), b = w.some(random);
+        std::stop_source stop;
+        if (random() % 4 == 0) coir::go([stop]() mutable { stop.request_stop(); });
+        co_await coir::async_select(
+            coir::on_recv(ch, [&w](std::optional<token> v) { w.received += v ? 1 : 0; }),
+            coir::on_send(a, token(w.alive), [&w] { ++w.sent; }), coir::on_send(b, token(w.alive), [&w] { ++w.sent; }),
+            coir::on_timeout(std::chrono::microseconds(random() % 100)), coir::on_stop(stop.get_token()));
+        break;
+      }
       default:
         if (random() % 2 == 0)
           ch.async_recv([&w](std::optional<token> v) { w.received += v ? 1 : 0; });

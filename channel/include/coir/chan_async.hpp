@@ -16,6 +16,7 @@
 
 #include <coir/chan_core.hpp>
 #include <coir/chan_operations.hpp>
+#include <coir/is_async.hpp>
 #include <coir/source_location.hpp>
 #include <coir/stackless.hpp>
 #include <coir/start_record.hpp>
@@ -189,6 +190,8 @@ class recv_callback final : public chan_callback {
     const record_owner<recv_callback> self{static_cast<recv_callback*>(r)};
     self.record->become_carrier();
     if (!self.record->end(&chan_core::receivers)) return;
+    using argument = std::conditional_t<std::is_same_v<T, unit>, bool, std::optional<T>>;
+    check_has_run<std::invoke_result_t<F, argument>>();
     if constexpr (std::is_same_v<T, unit>)
       std::invoke(std::move(self.record->function_), self.record->value_.has_value());
     else
@@ -236,8 +239,10 @@ class send_callback final : public chan_callback {
     if (!self.record->end(&chan_core::senders)) return;
     const bool sent = self.record->slept() ? self.record->served() : self.record->how_ == attempt::done;
     if constexpr (takes_status) {
+      check_has_run<std::invoke_result_t<F, Status>>();
       std::invoke(std::move(self.record->function_), sent ? Status::done : Status::closed);
     } else {
+      check_has_run<std::invoke_result_t<F>>();
       if (!sent) throw_send_on_closed();  // which ends the process, as it does in a fiber of go()
       std::invoke(std::move(self.record->function_));
     }

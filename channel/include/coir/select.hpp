@@ -14,6 +14,8 @@
 // it where it is used, in the call. The number of cases may differ from run to run with a select_set
 // (<coir/select_set.hpp>, included here).
 //
+// A coroutine does the same with `co_await coir::async_select(...)`.
+//
 // Exceptions: closed_channel as said, `cancelled` if it blocks in a cancelled fiber (no case has then taken effect),
 // and what the handler throws. Allocates nothing. Thread safety and happens-before are those of the channel operations.
 // Semantics: the Go specification, "Select statements".
@@ -21,10 +23,12 @@
 
 #include <array>
 #include <chrono>
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stop_token>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -32,6 +36,8 @@
 #include <coir/select_case.hpp>
 #include <coir/select_operands.hpp>
 #include <coir/select_set.hpp>
+#include <coir/selection.hpp>
+#include <coir/stackless.hpp>
 
 namespace coir {
 
@@ -48,6 +54,7 @@ struct case_base {
 template <class T, class Handler>
 class recv_case : case_base {
  public:
+  using handler_type = Handler;
   static constexpr auto what = select_case::kind::receive;
   using element = stored<T>;
 
@@ -69,9 +76,12 @@ class recv_case : case_base {
   std::optional<element> value_;
 };
 
-template <class T, class Value, class Handler>
+/// `Given`: the value's type, as deduced for a forwarding reference.
+template <class T, class Given, class Handler>
 class send_case : case_base {
  public:
+  using handler_type = Handler;
+  using given = Given;
   static constexpr auto what = select_case::kind::send;
   using element = stored<T>;
 
@@ -94,13 +104,14 @@ class send_case : case_base {
 
  private:
   borrowed_channel channel_;
-  Value value_;
+  send_operand<element, Given&&> value_;
   Handler handler_;
 };
 
 template <class Handler>
 class timeout_case : case_base {
  public:
+  using handler_type = Handler;
   static constexpr auto what = select_case::kind::timeout;
   template <class H>
   timeout_case(timeout_operand t, H&& handler) : timeout_(t), handler_(std::forward<H>(handler)) {}
@@ -118,6 +129,7 @@ class timeout_case : case_base {
 template <class Handler>
 class stop_case : case_base {
  public:
+  using handler_type = Handler;
   static constexpr auto what = select_case::kind::stop;
   template <class H>
   stop_case(std::stop_token token, H&& handler) : stop_(std::move(token)), handler_(std::forward<H>(handler)) {}
@@ -138,6 +150,7 @@ class stop_case : case_base {
 template <class Handler>
 class otherwise_case : case_base {
  public:
+  using handler_type = Handler;
   static constexpr auto what = select_case::kind::otherwise;
   template <class H>
   explicit otherwise_case(std::in_place_t, H&& handler) : handler_(std::forward<H>(handler)) {}
@@ -183,14 +196,119 @@ template <class... Cases>
   return sizeof...(Cases);
 }
 
+/// The same for a select of any size, as far as that can be told without all locks: also takes an `otherwise` that is
+/// certain to be right.
+template <class... Cases>
+[[gnu::always_inline]] inline std::size_t select_at_once(Cases&... cases) {
+  std::size_t fired = sizeof...(Cases);
+  if constexpr (sizeof...(Cases) <= 64) fired = select_ready(cases...);
+  if constexpr (one_or_otherwise<Cases...>())
+    if (fired == sizeof...(Cases)) fired = otherwise_index<Cases...>();
+  return fired;
+}
+
+/// What the core is told of a select, and its working memory.
+template <std::size_t N>
+struct select_frame {
+  template <class... Cases>
+  explicit select_frame(Cases&... cases) {
+    std::size_t i = 0;
+    (cases.describe(table[i++]), ...);
+  }
+
+  std::array<select_case, N> table;
+  std::array<std::uint32_t, N> order;
+};
+
 template <class... Cases>
 [[gnu::noinline]] std::size_t select_slowly(Cases&... cases) {
-  std::array<select_case, sizeof...(Cases)> table;
-  std::array<std::uint32_t, sizeof...(Cases)> order;
-  std::size_t i = 0;
-  (cases.describe(table[i++]), ...);
-  return select_one(table.data(), table.size(), order.data());
+  select_frame<sizeof...(Cases)> frame(cases...);
+  return select_one(frame.table.data(), frame.table.size(), frame.order.data());
 }
+
+template <class... Cases>
+void finish_case(std::size_t fired, Cases&... cases) {
+  std::size_t i = 0;
+  (void)((i++ == fired && (cases.finish(), true)) || ...);
+}
+
+/// GCC before 13 destroys twice a closure that is made within a co_await expression; which does no harm to one that
+/// captures references and numbers. `Given` as it was deduced for a forwarding reference.
+template <class Given>
+inline constexpr bool may_be_made_in_co_await =
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+    std::is_reference_v<Given> || std::is_trivially_destructible_v<Given>;
+#else
+    true;
+#endif
+
+template <class Case>
+constexpr void check_awaited_case() {
+  static_assert(
+      may_be_made_in_co_await<typename Case::handler_type>,
+      "coir: this compiler destroys twice a closure that is made within a co_await expression; give the "
+      "handler a name, and pass it as an lvalue: auto f = [...] {...}; co_await async_select(on_recv(ch, f))");
+  if constexpr (requires { typename Case::element; }) check_awaited<typename Case::element>();
+  if constexpr (requires { typename Case::given; })
+    static_assert(
+        std::is_same_v<typename Case::given, typename Case::element> || may_be_made_in_co_await<typename Case::given>,
+        "coir: this compiler destroys twice a closure that is made within a co_await expression; convert it "
+        "before: std::function<void()> f = [...] {...}; co_await async_select(on_send(ch, std::move(f)))");
+}
+
+/// The wait of a coroutine. The cases are temporaries of the co_await expression, or outlive it: both lie still.
+template <class... Cases>
+class [[nodiscard]] select_awaiter {
+ public:
+  explicit select_awaiter(const std::tuple<Cases&...>& cases) noexcept : cases_(cases) {
+    (check_awaited_case<Cases>(), ...);
+  }
+  select_awaiter(const select_awaiter&) = delete;
+  select_awaiter& operator=(const select_awaiter&) = delete;
+
+  bool await_ready() {
+    fired_ = std::apply([](Cases&... cases) { return select_at_once(cases...); }, cases_);
+    return fired_ != sizeof...(Cases);
+  }
+
+  template <async_coroutine Promise>
+  bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
+    return std::apply([this](Cases&... cases) -> state& { return waiting_.emplace(cases...); }, cases_)
+        .core.suspend(where);
+  }
+
+  std::size_t await_resume() {
+    if (waiting_) fired_ = waiting_->core.resume();
+    std::apply([this](Cases&... cases) { finish_case(fired_, cases...); }, cases_);
+    return fired_;
+  }
+
+ private:
+  struct state {
+    explicit state(Cases&... cases) : frame(cases...), core(frame.table.data(), sizeof...(Cases), frame.order.data()) {}
+    select_frame<sizeof...(Cases)> frame;
+    async_selection core;
+  };
+
+  std::tuple<Cases&...> cases_;
+  std::size_t fired_ = 0;
+  std::optional<state> waiting_;
+};
+
+/// What async_select() returns: to be awaited where it is written, since its cases end there.
+template <class... Cases>
+class [[nodiscard]] select_operation {
+ public:
+  explicit select_operation(Cases&... cases) noexcept : cases_(cases...) {}
+  select_operation(const select_operation&) = delete;
+  select_operation& operator=(const select_operation&) = delete;
+
+  auto operator co_await() && noexcept { return select_awaiter<Cases...>(cases_); }
+  void operator co_await() & = delete;  // await it where it is written
+
+ private:
+  std::tuple<Cases&...> cases_;
+};
 
 }  // namespace detail
 
@@ -210,8 +328,8 @@ requires(!detail::sends_void<Chan>) [[nodiscard]] auto on_send(Chan&& channel, V
   using T = typename std::remove_cvref_t<Chan>::value_type;
   detail::check_value<T, Value&&>();
   detail::check_plain_handler<Handler>();
-  return detail::send_case<T, detail::send_operand<T, Value&&>, Handler>(
-      std::forward<Chan>(channel), std::forward<Value>(value), std::forward<Handler>(handler));
+  return detail::send_case<T, Value, Handler>(std::forward<Chan>(channel), std::forward<Value>(value),
+                                              std::forward<Handler>(handler));
 }
 
 /// The same on a chan<void>.
@@ -219,8 +337,8 @@ template <detail::sendable Chan, class Handler = detail::no_handler>
 requires detail::sends_void<Chan>
 [[nodiscard]] auto on_send(Chan&& channel, Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
-  return detail::send_case<void, detail::send_operand<detail::unit, detail::unit&&>, Handler>(
-      std::forward<Chan>(channel), detail::unit{}, std::forward<Handler>(handler));
+  return detail::send_case<void, detail::unit, Handler>(std::forward<Chan>(channel), detail::unit{},
+                                                        std::forward<Handler>(handler));
 }
 
 /// Taken when nothing else was for d, counted from the call of select. Zero or less: if nothing else is ready.
@@ -258,18 +376,20 @@ requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&.
   if constexpr (sizeof...(Cases) == 0) {
     detail::park_forever({"select (no cases)"});
   } else {
-    std::size_t fired = sizeof...(Cases);
-    if constexpr (sizeof...(Cases) <= 64) fired = detail::select_ready(cases...);
-    if (fired == sizeof...(Cases)) {
-      if constexpr (detail::one_or_otherwise<std::remove_reference_t<Cases>...>())
-        fired = detail::otherwise_index<std::remove_reference_t<Cases>...>();
-      else
-        fired = detail::select_slowly(cases...);
-    }
-    std::size_t i = 0;
-    (void)((i++ == fired && (cases.finish(), true)) || ...);
+    std::size_t fired = detail::select_at_once(cases...);
+    if (fired == sizeof...(Cases)) fired = detail::select_slowly(cases...);
+    detail::finish_case(fired, cases...);
     return fired;
   }
+}
+
+/// `co_await async_select(on_recv(...), ...)`: as select(), but that the coroutine waits, and not a fiber. The handlers
+/// are ordinary functions: what must be awaited then goes behind it, by the index. Write it, and its cases, in the
+/// co_await expression. Also throws, for a timeout, std::bad_alloc and std::system_error (no thread).
+template <class... Cases>
+requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&...)
+    [[nodiscard]] auto async_select(Cases&&... cases) noexcept {
+  return detail::select_operation<std::remove_reference_t<Cases>...>(cases...);
 }
 
 }  // namespace coir

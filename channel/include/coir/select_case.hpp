@@ -17,8 +17,10 @@
 #include <stop_token>
 #include <utility>
 
+#include <coir/alarm.hpp>
 #include <coir/chan_core.hpp>
 #include <coir/park.hpp>
+#include <coir/spin_lock.hpp>
 #include <coir/stop_hook.hpp>
 
 namespace coir::detail {
@@ -73,6 +75,50 @@ class stop_waiter {
   stop_hook<callback> hook_;
 };
 
+/// Turns a deadline into the claim of a coroutine's sleeping select. (A fiber's is a part of park().) The handshake is
+/// the stop_waiter's, and for the same reason: what it takes to arm an alarm (memory, perhaps a thread) has to be had
+/// before a lock is held and before the wait has begun, when others spin. Coroutine: arm() with no lock held;
+/// begin_wait(); look(); park; settle() with no lock held.
+class deadline_waiter {
+ public:
+  /// Throws std::bad_alloc, std::system_error.
+  void arm(waiter& self, deadline until) {
+    self_ = &self;
+    alarm_.arm(until, &fire, this);
+  }
+
+  /// As of stop_waiter. True: the deadline has come before; do not sleep.
+  bool look(std::uint64_t word) noexcept {
+    word_.store(word, std::memory_order_seq_cst);
+    return come_.load(std::memory_order_seq_cst);
+  }
+
+  /// After the wait, or instead of it; if it has timed out the alarm's last touch was the claim. Nothing touches this
+  /// any more then.
+  void settle() noexcept {
+    if (!alarm_.disarm())
+      for (backoff wait; !over_.load(std::memory_order_acquire);) wait();
+  }
+
+ private:
+  static void fire(void* arg, std::uint64_t) noexcept {
+    auto* const self = static_cast<deadline_waiter*>(arg);
+    self->come_.store(true, std::memory_order_seq_cst);
+    const std::uint64_t word = self->word_.load(std::memory_order_seq_cst);
+    waiter& sleeper = *self->self_;
+    if (word != 0 && sleeper.claim_from_outside(word, waiter::timed_out))
+      unpark(sleeper);
+    else
+      self->over_.store(true, std::memory_order_release);  // pairs with settle(); the last touch
+  }
+
+  alarm alarm_;
+  waiter* self_ = nullptr;
+  std::atomic<std::uint64_t> word_{0};  // 0: no wait has begun
+  std::atomic<bool> come_{false};
+  std::atomic<bool> over_{false};
+};
+
 /// One case, on the stack of who selects (or in its select_set).
 struct select_case {
   enum class kind : std::uint8_t { receive, send, timeout, stop, otherwise };
@@ -103,8 +149,9 @@ struct select_case {
 /// if the chosen case sends to a closed channel, `cancelled`.
 std::size_t select_one(select_case* cases, std::size_t n, std::uint32_t* order);
 
-/// The same, but first tries what seems ready, one lock at a time.
-std::size_t select_any(select_case* cases, std::size_t n, std::uint32_t* order);
+/// Lets one of the cases that seem ready take effect, one lock at a time. Returns its index, or n. Throws
+/// closed_channel.
+std::size_t select_seeming_ready(select_case* cases, std::size_t n);
 
 /// One of the set bits, uniformly. At least one is set.
 unsigned random_bit_slowly(std::uint64_t set) noexcept;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <coir/chan.hpp>
+#include <coir/is_async.hpp>
 #include <coir/select_case.hpp>
 
 namespace coir::detail {
@@ -110,6 +111,7 @@ template <class Handler>
 constexpr void check_plain_handler() {
   static_assert(std::is_invocable_v<Handler&>,
                 "coir: the handler of this case takes no arguments (only that of a receive does)");
+  if constexpr (std::is_invocable_v<Handler&>) check_has_run<std::invoke_result_t<Handler&>>();
 }
 
 /// Of a send: what a T can be made from.
@@ -159,10 +161,12 @@ void deliver(Handler& handler, std::optional<stored<T>>& slot) {
   if constexpr (std::is_void_v<T>) {
     const bool received = slot.has_value();
     slot.reset();
+    check_has_run<decltype(handler(received))>();
     handler(received);
   } else {
     std::optional<T> value(std::move(slot));
     slot.reset();
+    check_has_run<decltype(handler(std::move(value)))>();
     handler(std::move(value));
   }
 }

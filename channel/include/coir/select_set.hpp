@@ -3,7 +3,7 @@
 //   coir::select_set s;
 //   for (auto& ch : inputs) s.recv(ch, [&](std::optional<int> v) { ... });
 //   s.timeout(1s);
-//   while (...) std::size_t fired = s.wait();
+//   while (...) std::size_t fired = s.wait();  // or, in a coroutine: co_await s.async_wait()
 //
 // Cases are numbered from 0 in the order of their adding. The rules are those of select(); unlike there a set keeps its
 // operands: it holds references to its channels, and its handlers and values by value. wait() may be called again and
@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,8 @@
 #include <coir/chan.hpp>
 #include <coir/select_case.hpp>
 #include <coir/select_operands.hpp>
+#include <coir/selection.hpp>
+#include <coir/stackless.hpp>
 
 namespace coir {
 
@@ -205,10 +208,49 @@ class select_set {
   /// set.
   std::size_t wait();
 
+  /// `co_await set.async_wait()`: as wait(), but that the coroutine waits, and not a fiber. The set must stay where it
+  /// is meanwhile. Also throws, for a timeout, std::bad_alloc and std::system_error (no thread).
+  [[nodiscard]] auto async_wait() noexcept { return operation(*this); }
+
   /// How many cases there are.
   std::size_t size() const noexcept { return set_.size(); }
 
  private:
+  class awaiter {
+   public:
+    explicit awaiter(select_set& set) noexcept : set_(set) {}
+    awaiter(const awaiter&) = delete;
+    awaiter& operator=(const awaiter&) = delete;
+
+    bool await_ready();
+    template <detail::async_coroutine Promise>
+    bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
+      return suspend(where);
+    }
+    std::size_t await_resume();
+
+   private:
+    bool suspend(std::coroutine_handle<> where) noexcept;
+
+    select_set& set_;
+    std::size_t fired_ = 0;
+    std::optional<detail::async_selection> waiting_;
+  };
+
+  class [[nodiscard]] operation {
+   public:
+    explicit operation(select_set& set) noexcept : set_(set) {}
+    operation(const operation&) = delete;
+    operation& operator=(const operation&) = delete;
+    awaiter operator co_await() && noexcept { return awaiter(set_); }
+    void operator co_await() & = delete;  // await it where it is written
+
+   private:
+    select_set& set_;
+  };
+
+  /// Prepares the cases; lets one that seems ready take effect. Returns its index, or size().
+  std::size_t take_now();
   std::size_t add(std::unique_ptr<detail::set_case> added);
   template <class Handler>
   std::size_t add_timeout(detail::timeout_operand t, Handler&& handler) {
@@ -217,7 +259,7 @@ class select_set {
   }
 
   std::vector<std::unique_ptr<detail::set_case>> set_;
-  std::vector<detail::select_case> cases_;  // the frame of wait(), kept for the next one
+  std::vector<detail::select_case> cases_;  // the frame of a wait, kept for the next one
   std::vector<std::uint32_t> order_;
 };
 

@@ -31,6 +31,7 @@
 
 #include <coir/chan.hpp>
 #include <coir/delayed_call.hpp>
+#include <coir/is_async.hpp>
 #include <coir/sleep.hpp>
 #include <coir/source_location.hpp>
 #include <coir/tick_source.hpp>
@@ -110,6 +111,7 @@ class timer {
 template <class Rep, class Period, class F>
 timer after_func(std::chrono::duration<Rep, Period> d, F&& f, source_location at) {
   static_assert(std::is_invocable_v<std::decay_t<F>&>, "coir: a fiber's function takes no arguments (capture instead)");
+  detail::check_has_run<std::invoke_result_t<std::decay_t<F>&>>();
   timer t(new detail::delayed_closure<std::decay_t<F>>(std::forward<F>(f), at));
   t.reset(d);
   return t;

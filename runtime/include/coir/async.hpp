@@ -9,9 +9,9 @@
 //   coir::task<int> t = coir::spawn(sum(ch));      // runs beside the caller; t.get() joins
 //   int total = co_await sum(ch);                  // in a coroutine: runs as a part of it
 //
-// What can be awaited: another async, a task, async_sleep(), and the operations named async_... of channels and
-// mutexes. An async that is suspended by anything else ends the process with a message: nobody would know who resumes
-// it.
+// What can be awaited: another async, a task, async_sleep(), async_select(), and the operations named async_... of
+// channels and mutexes. An async that is suspended by anything else ends the process with a message: nobody would know
+// who resumes it.
 //
 // Lazy: nothing runs before the async is awaited or spawned; one that never is is destroyed with its arguments. Once
 // spawned it is like a fiber in all that can be seen: it has an id and a name, counts for draining and deadlocks (and

@@ -24,6 +24,7 @@
 
 #include <coir/error.hpp>
 #include <coir/fiber_id.hpp>
+#include <coir/is_async.hpp>
 #include <coir/sleep.hpp>
 #include <coir/source_location.hpp>
 #include <coir/start_record.hpp>
@@ -60,16 +61,9 @@ struct options {
 };
 
 class runtime;
-template <class T = void>
-class async;  // <coir/async.hpp>
 struct metrics_snapshot;
 
 namespace detail {
-
-template <class T>
-inline constexpr bool is_async = false;
-template <class T>
-inline constexpr bool is_async<async<T>> = true;
 
 /// Where a plain thread waits for a fiber to end.
 class main_fiber {

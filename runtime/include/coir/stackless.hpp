@@ -50,6 +50,12 @@ class async_list;
 class scheduler;
 struct carried_over;
 
+/// What guards a sleeper's nodes, to be released once it can be resumed: unlocks with release(arg), if not null.
+struct lock_release {
+  void (*release)(void*) noexcept = nullptr;
+  void* arg = nullptr;
+};
+
 class stackless : public waiter {
  public:
   /// `frame`: the coroutine to run, suspended; null for a callback. Next is belongs_to().
@@ -73,9 +79,9 @@ class stackless : public waiter {
   /// Leaves the list, before it ends.
   void leave() noexcept;
 
-  /// Publishes a wait that has begun, then releases `lock`. A carrier's last act; or for a callback, which has none.
+  /// Publishes a wait that has begun, then releases the locks. A carrier's last act; or for a callback, which has none.
   /// `where`: the coroutine to go on with.
-  void sleep(spin_lock* lock, std::coroutine_handle<> where) noexcept;
+  void sleep(lock_release locks, std::coroutine_handle<> where) noexcept;
 
   /// Puts it into a run queue. By its claimer, or by who made it.
   void make_ready() noexcept;
@@ -111,7 +117,7 @@ class stackless : public waiter {
 
  private:
   friend class async_list;
-  friend void park(stackless&, std::coroutine_handle<>, spin_lock*, wait_reason) noexcept;
+  friend void park(stackless&, std::coroutine_handle<>, lock_release, wait_reason) noexcept;
   friend void sleep_callback(stackless&, spin_lock*, wait_reason) noexcept;
 
   friend stackless& this_async() noexcept;
@@ -151,6 +157,10 @@ stackless& this_async() noexcept;
 /// The last step of await_suspend(), after begin_wait() and the linking of the node. The lock that guards it, if there
 /// is one, is released once the coroutine can be resumed. After this nothing but the return.
 void park(stackless& self, std::coroutine_handle<> where, spin_lock* lock, wait_reason why) noexcept;
+
+/// The same for several locks. As soon as one is unlocked the sleeper may run on another thread; so whatever `release`
+/// still reads must be kept alive by a lock that it still holds. The caller has called announce_release() for each.
+void park(stackless& self, std::coroutine_handle<> where, lock_release locks, wait_reason why) noexcept;
 
 /// In await_resume(), if it slept: how the wait ended. After timed_out and cancelled the node has to be removed.
 wake woken(const waiter& self) noexcept;

@@ -10,8 +10,10 @@
 
 #include <atomic>
 #include <functional>
+#include <type_traits>
 #include <utility>
 
+#include <coir/is_async.hpp>
 #include <coir/wait_list.hpp>
 
 namespace coir {
@@ -46,6 +48,7 @@ class once {
 /// call call_once with the same flag: it would wait for itself. Throws `cancelled` if it would block.
 template <class F, class... Args>
 void call_once(once& flag, F&& f, Args&&... args) {
+  detail::check_has_run<std::invoke_result_t<F, Args...>>();
   // acquire: pairs with the release in succeed().
   if (flag.done_.load(std::memory_order_acquire) || !flag.begin()) return;
   try {

@@ -17,6 +17,7 @@
 
 #include <coir/alarm.hpp>
 #include <coir/error.hpp>
+#include <coir/is_async.hpp>
 #include <coir/park.hpp>
 
 namespace coir {
@@ -59,6 +60,7 @@ class timeout_scope {
 /// counts as a timer for deadlock detection. Throws std::bad_alloc.
 template <class Rep, class Period, class F>
 std::invoke_result_t<F> timeout(std::chrono::duration<Rep, Period> d, F&& f) {
+  detail::check_has_run<std::invoke_result_t<F>>();
   detail::timeout_scope scope(detail::deadline_after(d));
   try {
     return std::forward<F>(f)();
