@@ -178,14 +178,15 @@ void selection::link(waiter& self) noexcept {
   }
 }
 
-void selection::unlink(const wait_node* fired) noexcept {
+/// `fired`: the case whose node its claimer has unlinked, or `none`.
+void selection::unlink(std::uint32_t fired) noexcept {
   for (std::uint32_t k = 0; k < channels_;) {
     chan_core* const here = core(k);
     const std::uint32_t begin = k;
     do {
       ++k;
     } while (k < channels_ && core(k) == here);
-    if (k - begin == 1 && &cases_[order_[begin]].node == fired) continue;  // the claimer has unlinked it
+    if (k - begin == 1 && order_[begin] == fired) continue;
     here->lock.lock();
     for (std::uint32_t j = begin; j < k; ++j) {
       select_case& c = cases_[order_[j]];
@@ -249,12 +250,13 @@ lock_release selection::announce_all() noexcept {
 
 /// After the sleep.
 std::uint32_t selection::end(waiter& self, wake how) {
-  const wait_node* const fired = how == wake::fired ? self.fired_node() : nullptr;
+  const wait_node* const node = how == wake::fired ? self.fired_node() : nullptr;
+  const std::uint32_t fired = node != nullptr ? node->index : none;
   unlink(fired);
   if (how == wake::cancelled) throw_cancelled();
-  if (fired == nullptr) return timeout_;
-  if (cases_[fired->index].what == kind::send && !fired->ok) throw_send_on_closed();
-  return fired->index;
+  if (node == nullptr) return timeout_;
+  if (cases_[fired].what == kind::send && !node->ok) throw_send_on_closed();
+  return fired;
 }
 
 std::uint32_t selection::run() {

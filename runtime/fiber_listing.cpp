@@ -18,7 +18,7 @@ constexpr std::array<const char*, 3> origin{", spawned at ", ", spawned at ", ",
 }  // namespace
 
 std::string duration_text(std::int64_t nanoseconds) {
-  constexpr std::int64_t ms = 1'000'000, s = 1000 * ms, min = 60 * s, h = 60 * min;
+  constexpr std::int64_t ms = 1'000'000, s = 1000 * ms, min = 60 * s, h = 60 * min, tenth = s / 10;
   const std::int64_t t = nanoseconds;
   char text[64];
   if (t < ms)
@@ -26,7 +26,8 @@ std::string duration_text(std::int64_t nanoseconds) {
   else if (t < s)
     std::snprintf(text, sizeof text, "%lld ms", static_cast<long long>(t / ms));
   else if (t < min)
-    std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(t / (s / 10)) / 10);
+    std::snprintf(text, sizeof text, "%lld.%lld s", static_cast<long long>(t / s),
+                  static_cast<long long>(t % s / tenth));
   else if (t < h)
     std::snprintf(text, sizeof text, "%lld min %lld s", static_cast<long long>(t / min),
                   static_cast<long long>(t % min / s));

@@ -77,16 +77,19 @@ class alignas(64) processor {
   std::atomic<std::uint32_t> last_wake{0};  // the tick's lower half
   std::atomic<bool> overdue{false};  // (any) the monitor has seen something wait here: take it without further ado
 
-  // --- turns of fresh fibers that others keep from running: scheduler::watch_fresh()
+  // --- fresh fibers that others keep from running: scheduler::watch_fresh()
   std::uint64_t begun = 0;         // fresh ones that have begun to run here
-  std::int64_t fresh_since = 0;    // when the 10 ms, or a turn, began; 0: it has not
-  std::uint64_t picks_before = 0;  // the tick, and `begun`, when the 10 ms began
+  std::int64_t watched_since = 0;  // when the 10 ms began; 0: they have not
+  std::uint64_t picks_before = 0;  // the tick, and `begun`, at that time
   std::uint64_t begun_before = 0;
-  std::size_t fresh_least = 0;     // how many there were at least when any 10 ms began, since there were none; or, in
-                                   // their turn, when it began
+  std::size_t fewest_fresh = 0;  // how many there were at least when any 10 ms began, since there were none
+
+  // --- their turns: scheduler::pick_held_up()
+  std::int64_t turn_began = 0;     // 0: it has not
   std::size_t fresh_turns = 0;     // picks that are theirs
+  std::size_t fresh_before = 0;    // how many there were when the turn began
+  std::uint32_t ready_before = 0;  // how many were ready then
   std::uint32_t ready_turns = 0;   // picks, before those, that are of who was ready when the last turn ended
-  std::uint32_t ready_before = 0;  // how many were ready when the turn began
   std::uint32_t unneeded = 0;      // picks since somebody else was ready
 
   // --- queues

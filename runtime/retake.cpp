@@ -132,7 +132,7 @@ bool scheduler::hand_off(worker& w) noexcept {
   worker* successor = needed ? take_sleeper(new_thread) : nullptr;
   const bool took_keeper = successor != nullptr && successor == keeper_;
   if (!p->leave_owner(w, successor)) {  // the monitor was faster
-    if (new_thread)
+    if (successor != nullptr && new_thread)
       successor->started = false;
     else if (successor != nullptr)
       sleepers_.push_back(successor);

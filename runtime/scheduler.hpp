@@ -1,6 +1,7 @@
 // A runtime's scheduler: its processors, workers, queues, and the rules by which they meet. What it does is spread over
 // one file a protocol:
-//   scheduler.cpp   picking the next fiber, switching to it, starting and ending fibers
+//   scheduler.cpp   making fibers runnable, switching to them, starting and ending them
+//   pick.cpp        picking the next fiber
 //   park.cpp        sleeping and waking (the park protocol's fiber side)
 //   idle.cpp        a worker's life: timers, going to sleep, being woken
 //   steal.cpp       searching and stealing
@@ -166,7 +167,7 @@ class scheduler {
  private:
   friend struct debug_layout;
 
-  // scheduler.cpp
+  // pick.cpp
   template <bool Yielding>
   runnable* pick_next(worker& w, processor& p) noexcept;
   runnable* pick(worker& w, processor& p) noexcept;
@@ -178,12 +179,14 @@ class scheduler {
   runnable* pick_injected(processor& p) noexcept;
   runnable* pick_spilled_fresh(processor& p) noexcept;
   bool fetch_ready(processor& p) noexcept;
-  void inject(runnable* r) noexcept;
-  void inject_own(fiber& f) noexcept;
   void push_ready(processor& p, runnable* r) noexcept;
   void push_fresh(processor& p, runnable* r) noexcept;
   void spill_ready(processor& p) noexcept;
   void spill_fresh(processor& p) noexcept;
+
+  // scheduler.cpp
+  void inject(runnable* r) noexcept;
+  void inject_own(fiber& f) noexcept;
   fiber* stack_for(worker& w, processor& p, runnable* fresh) noexcept;
   fiber& new_stack_for(start_record& fresh) noexcept;
   fiber* new_stack();

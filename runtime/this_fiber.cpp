@@ -8,9 +8,13 @@ namespace coir {
 
 namespace {
 
+[[noreturn, gnu::noinline]] void throw_outside(const char* what) {
+  throw not_in_runtime(std::string(what) + " called outside a fiber");
+}
+
 [[gnu::noinline]] detail::fiber& need_fiber(const char* what) {
   if (detail::fiber* f = detail::current_fiber()) return *f;
-  throw not_in_runtime(std::string(what) + " called outside a fiber");
+  throw_outside(what);
 }
 
 }  // namespace
@@ -18,7 +22,7 @@ namespace {
 [[gnu::noinline]] void yield() {
   detail::worker* w = detail::current_worker_at_entry();
   if (w == nullptr || w->current == nullptr) [[unlikely]]
-    need_fiber("coir::yield");
+    throw_outside("coir::yield");
   w->home->yield(*w->current, *w);
 }
 

@@ -10,11 +10,11 @@
 // Built of plain memory: it runs inside malloc's and the dynamic linker's locks.
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <pthread.h>
-#include <time.h>
 
 #include "lock_table.hpp"
 

@@ -22,7 +22,6 @@ using coir::async;
 using coir::chan;
 using coir::make_chan;
 using coir_test::scaled;
-using coir_test::until;
 using coir_test::until_blocked;
 
 class ChannelAsync : public coir_test::with_processors {

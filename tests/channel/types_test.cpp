@@ -238,7 +238,7 @@ TEST_P(ChannelTypes, AChannelOfChannels) {
   run([] {
     const chan<chan<int>> requests = make_chan<chan<int>>();
     coir::task<void> server = coir::spawn([requests] {
-      for (chan<int> reply : requests) reply.send(42);
+      for (const chan<int>& reply : requests) reply.send(42);
     });
     for (int i = 0; i < 100; ++i) {
       const chan<int> reply = make_chan<int>();
@@ -252,6 +252,7 @@ TEST_P(ChannelTypes, AChannelOfChannels) {
 
 TEST_P(ChannelTypes, CopiesAndDirectionsAreTheSameChannel) {
   run([] {
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): that is what is tested
     const chan<int> ch = make_chan<int>(1), copy = ch, other = make_chan<int>(1);
     const send_chan<int> in = ch;
     const recv_chan<int> out = copy;

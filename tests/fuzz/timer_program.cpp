@@ -347,7 +347,7 @@ std::string run_timers(entropy choices, const program_limits& limits) {
   o.processors = limits.processors;
   std::vector<std::shared_ptr<call_count>> counts;
   std::string trace;
-  const std::string wrong = coir::run(o, [&] {
+  std::string wrong = coir::run(o, [&] {
     timer_program p{choices, limits};
     std::string found = p.run(counts);
     trace = p.trace();

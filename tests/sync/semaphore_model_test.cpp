@@ -75,7 +75,7 @@ TEST_P(semaphore_model_test, PermitsAreNeitherLostNorMadeWhateverIsCancelled) {
       coir::semaphore s(total);
       std::vector<actor> actors;
       for (int i = 0; i < 8; ++i) {
-        const auto seed = static_cast<std::uint64_t>(r * 100 + i);
+        const auto seed = static_cast<std::uint64_t>(r) * 100 + static_cast<std::uint64_t>(i);
         const kind k = i == 7 && r % 8 == 0 ? kind::thread : kind::fiber;
         actors.emplace_back(k, [&s, &book, seed] {
           try {

@@ -164,8 +164,7 @@ void deliver(Handler& handler, std::optional<stored<T>>& slot) {
     check_has_run<decltype(handler(received))>();
     handler(received);
   } else {
-    std::optional<T> value(std::move(slot));
-    slot.reset();
+    std::optional<T> value = std::exchange(slot, std::nullopt);
     check_has_run<decltype(handler(std::move(value)))>();
     handler(std::move(value));
   }

@@ -60,7 +60,7 @@ class selection {
   std::uint32_t look();
   std::uint32_t begin(waiter& self, deadline_waiter* timer);
   void link(waiter& self) noexcept;
-  void unlink(const wait_node* fired) noexcept;
+  void unlink(std::uint32_t fired) noexcept;
   std::uint32_t end(waiter& self, wake how);
   void arm(waiter& self);
   void disarm() noexcept;

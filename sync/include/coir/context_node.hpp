@@ -82,6 +82,7 @@ class node_handle {
     return *this;
   }
   ~node_handle() {
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): a bound pair looks uninitialized to it
     if (node_ != nullptr) node_->drop_handle();
   }
 
