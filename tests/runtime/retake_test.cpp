@@ -168,7 +168,7 @@ TEST_P(Retake, ATimerBehindAComputingFiberFires) {
       coir::sleep_for(2ms);
       fired = true;
     });
-    until_blocked(sleeper);
+    coir_test::until_blocked_or_ended(sleeper);
     while (!fired) {
     }
     sleeper.get();
@@ -442,10 +442,10 @@ TEST_P(Retake, BlockingLeavesTimersToOthers) {
   run([] {
     std::binary_semaphore fired{0};
     coir::task<void> sleeper = coir::spawn([&] {
-      coir::sleep_for(1ms);
+      coir::sleep_for(10ms);
       fired.release();
     });
-    until_blocked(sleeper);
+    coir_test::until_blocked_or_ended(sleeper);
     coir::blocking([&] { fired.acquire(); });
     sleeper.get();
   });

@@ -115,7 +115,16 @@ void until_blocked(const coir::task<R>& task) {
   }
 }
 
-/// The same for every task of a container.
+/// The same for one that waits for a time, which may pass before anybody has looked.
+template <class R>
+void until_blocked_or_ended(const coir::task<R>& task) {
+  until([&] {
+    const coir::task_status status = task.status();
+    return status == coir::task_status::blocked || status == coir::task_status::finished;
+  });
+}
+
+/// until_blocked() for every task of a container.
 template <class Tasks>
 requires requires(const Tasks& tasks) { tasks.begin()->status(); }
 void until_blocked(const Tasks& tasks) {
