@@ -354,7 +354,7 @@ TEST_P(AsyncSelect, SelectsMeetEachOtherAndNeverThemselves) {
     const auto a = make_chan<int>(), b = make_chan<int>();
     // Each sends on one and receives on the other, or both on the same: no two of its own cases may meet.
     const int n = scaled(2'000);
-    const auto both = [n](chan<int> mine, chan<int> other) -> async<int> {
+    const auto both = [](chan<int> mine, chan<int> other) -> async<int> {
       int sent = 0, received = 0;
       while (sent + received < n) {
         co_await async_select(on_send(mine, 1, [&] { ++sent; }),
