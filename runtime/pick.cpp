@@ -34,32 +34,30 @@ void inject_all(injection_queue& q, runnable** items, std::uint32_t n) noexcept 
   q.push_chain(items[0], items[n - 1], n);
 }
 
+/// take(items) moves half a ring to `items`, and returns how many.
+template <class Take>
+void spill(spill_queue& to, injection_queue& without_memory, Take take) noexcept {
+  spill_queue::batch* b = to.make();
+  if (b == nullptr) {
+    runnable* items[spill_queue::batch_size];
+    inject_all(without_memory, items, take(items));
+    return;
+  }
+  b->first = 0;
+  b->end = take(b->items);
+  to.push(b);
+}
+
 }  // namespace
 
 // The newest: those at the front have waited longest, and are to run next.
 void scheduler::spill_ready(processor& p) noexcept {
-  spill_queue::batch* b = spilled_ready_.make();
-  if (b == nullptr) {
-    runnable* items[spill_queue::batch_size];
-    inject_all(injected_, items, p.ready.take_newest_half(items));
-    return;
-  }
-  b->first = 0;
-  b->end = p.ready.take_newest_half(b->items);
-  spilled_ready_.push(b);
+  spill(spilled_ready_, injected_, [&](runnable** items) { return p.ready.take_newest_half(items); });
 }
 
 // The oldest: the owner goes on with the newest.
 void scheduler::spill_fresh(processor& p) noexcept {
-  spill_queue::batch* b = spilled_fresh_.make();
-  if (b == nullptr) {
-    runnable* items[spill_queue::batch_size];
-    inject_all(injected_, items, p.fresh.take_half(items));
-    return;
-  }
-  b->first = 0;
-  b->end = p.fresh.take_half(b->items);
-  spilled_fresh_.push(b);
+  spill(spilled_fresh_, injected_, [&](runnable** items) { return p.fresh.take_half(items); });
 }
 
 // The oldest batch goes to the end of the ready queue. False: there was none.

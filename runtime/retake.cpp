@@ -132,10 +132,12 @@ bool scheduler::hand_off(worker& w) noexcept {
   worker* successor = needed ? take_sleeper(new_thread) : nullptr;
   const bool took_keeper = successor != nullptr && successor == keeper_;
   if (!p->leave_owner(w, successor)) {  // the monitor was faster
-    if (successor != nullptr && new_thread)
-      successor->started = false;
-    else if (successor != nullptr)
-      sleepers_.push_back(successor);
+    if (successor != nullptr) {
+      if (new_thread)
+        successor->started = false;
+      else
+        sleepers_.push_back(successor);
+    }
     idle_lock_.unlock();
     return true;
   }

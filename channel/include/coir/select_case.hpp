@@ -25,14 +25,43 @@
 
 namespace coir::detail {
 
-/// Turns a stop request into the claim of a sleeping select.
+/// How somebody who holds no lock, and may come before the wait has begun, ends it: a stop callback, an alarm.
 ///
-/// The callback may run before the wait has begun, or on another thread at the same time; no lock orders the two. So
-/// the callback stores requested_ and then loads word_, the sleeper stores word_ and then loads requested_, all four
-/// seq_cst: at least one of them sees the other's store. Sees the sleeper it, it takes its wait back and the stop case
-/// is ready; sees the callback the word, it claims that very wait, if it is not over. If both see, the claim fails,
-/// since the word's generation has moved on. Sleeper: arm() with no lock held; begin_wait(); look(); park; disarm()
-/// with no lock held (it waits for a callback that runs).
+/// It stores come_ and then loads word_, the sleeper stores word_ and then loads come_, all four seq_cst: at least one
+/// of them sees the other's store. Sees the sleeper it, it takes its wait back; sees the other the word, it claims that
+/// very wait, if it is not over. If both see, the claim fails, since the word's generation has moved on.
+class early_claim {
+ public:
+  void prepare(waiter& self) noexcept {
+    come_.store(false, std::memory_order_relaxed);
+    word_.store(0, std::memory_order_relaxed);
+    self_ = &self;
+  }
+
+  /// Publishes the word of the wait that has begun. True: the other has come before; do not sleep.
+  bool look(std::uint64_t word) noexcept {
+    word_.store(word, std::memory_order_seq_cst);
+    return come_.load(std::memory_order_seq_cst);
+  }
+
+  /// By the other. True: it has ended the wait; this may be gone.
+  bool end_wait(waiter::state as, wait_node* node = nullptr) noexcept {
+    come_.store(true, std::memory_order_seq_cst);
+    const std::uint64_t word = word_.load(std::memory_order_seq_cst);
+    waiter& sleeper = *self_;
+    if (word == 0 || !sleeper.claim_from_outside(word, as, node)) return false;
+    unpark(sleeper);
+    return true;
+  }
+
+ private:
+  std::atomic<bool> come_{false};
+  std::atomic<std::uint64_t> word_{0};  // 0: no wait has begun (a word that waits is never 0)
+  waiter* self_ = nullptr;
+};
+
+/// Turns a stop request into the claim of a sleeping select. Sleeper: arm() with no lock held; begin_wait(); look(), if
+/// true the stop case is ready; park; disarm() with no lock held (it waits for a callback that runs).
 class stop_waiter {
  public:
   explicit stop_waiter(std::stop_token token) noexcept : token_(std::move(token)) {}
@@ -41,57 +70,40 @@ class stop_waiter {
   bool requested() const noexcept { return token_.stop_requested(); }
 
   void arm(waiter& self, wait_node& node) {
-    requested_.store(false, std::memory_order_relaxed);
-    word_.store(0, std::memory_order_relaxed);
-    self_ = &self;
+    claim_.prepare(self);
     node_ = &node;
     hook_.set(token_, callback{this});
   }
   void disarm() noexcept { hook_.reset(); }
 
-  /// Publishes the word of the wait that has begun. True: the stop was requested before; do not sleep.
-  bool look(std::uint64_t word) noexcept {
-    word_.store(word, std::memory_order_seq_cst);
-    return requested_.load(std::memory_order_seq_cst);
-  }
+  bool look(std::uint64_t word) noexcept { return claim_.look(word); }
 
  private:
   struct callback {
     stop_waiter* owner;
-    void operator()() const noexcept { owner->stop(); }
+    void operator()() const noexcept { owner->claim_.end_wait(waiter::fired, owner->node_); }
   };
 
-  void stop() noexcept {
-    requested_.store(true, std::memory_order_seq_cst);
-    const std::uint64_t word = word_.load(std::memory_order_seq_cst);
-    if (word != 0 && self_->claim_from_outside(word, waiter::fired, node_)) unpark(*self_);
-  }
-
   std::stop_token token_;
-  std::atomic<bool> requested_{false};
-  std::atomic<std::uint64_t> word_{0};  // 0: no wait has begun (a word that waits is never 0)
-  waiter* self_ = nullptr;
+  early_claim claim_;
   wait_node* node_ = nullptr;
   stop_hook<callback> hook_;
 };
 
-/// Turns a deadline into the claim of a coroutine's sleeping select. (A fiber's is a part of park().) The handshake is
-/// the stop_waiter's, and for the same reason: what it takes to arm an alarm (memory, perhaps a thread) has to be had
-/// before a lock is held and before the wait has begun, when others spin. Coroutine: arm() with no lock held;
-/// begin_wait(); look(); park; settle() with no lock held.
+/// Turns a deadline into the claim of a coroutine's sleeping select. (A fiber's is a part of park().) Armed early,
+/// since what it takes to arm an alarm (memory, perhaps a thread) has to be had before a lock is held and before the
+/// wait has begun, when others spin. Coroutine: arm() with no lock held; begin_wait(); look(); park; settle() with no
+/// lock held.
 class deadline_waiter {
  public:
   /// Throws std::bad_alloc, std::system_error.
   void arm(waiter& self, deadline until) {
-    self_ = &self;
+    claim_.prepare(self);
     alarm_.arm(until, &fire, this);
   }
 
-  /// As of stop_waiter. True: the deadline has come before; do not sleep.
-  bool look(std::uint64_t word) noexcept {
-    word_.store(word, std::memory_order_seq_cst);
-    return come_.load(std::memory_order_seq_cst);
-  }
+  /// True: the deadline has come before; do not sleep.
+  bool look(std::uint64_t word) noexcept { return claim_.look(word); }
 
   /// After the wait, or instead of it; if it has timed out the alarm's last touch was the claim. Nothing touches this
   /// any more then.
@@ -103,19 +115,12 @@ class deadline_waiter {
  private:
   static void fire(void* arg, std::uint64_t) noexcept {
     auto* const self = static_cast<deadline_waiter*>(arg);
-    self->come_.store(true, std::memory_order_seq_cst);
-    const std::uint64_t word = self->word_.load(std::memory_order_seq_cst);
-    waiter& sleeper = *self->self_;
-    if (word != 0 && sleeper.claim_from_outside(word, waiter::timed_out))
-      unpark(sleeper);
-    else
+    if (!self->claim_.end_wait(waiter::timed_out))
       self->over_.store(true, std::memory_order_release);  // pairs with settle(); the last touch
   }
 
   alarm alarm_;
-  waiter* self_ = nullptr;
-  std::atomic<std::uint64_t> word_{0};  // 0: no wait has begun
-  std::atomic<bool> come_{false};
+  early_claim claim_;
   std::atomic<bool> over_{false};
 };
 
