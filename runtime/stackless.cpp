@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "async_list.hpp"
+#include "backtrace.hpp"
 #include "fiber.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
@@ -127,7 +128,8 @@ bool stackless::run_turn() noexcept {
     transit_.unlock();
     return true;
   }
-  require(turn.asleep, "a coir::async was suspended by something that is not coir's");
+  if (!turn.asleep) [[unlikely]]
+    fatal("a coir::async was suspended by something that is not coir's: ", f);
   f.carried_on = true;
   sleep(turn.locks, turn.where);
   return false;
@@ -332,6 +334,17 @@ void sleep_awaiter::await_resume() {
 
 void throw_empty_async() {
   throw std::logic_error("coir: an async that is empty (default, moved from, awaited, or spawned)");
+}
+
+void report_misplaced_promise() noexcept {
+  fatal_report out;
+  out << "the compiler has laid out the frame of the coroutine that is called here wrongly. GCC 12 does so if one has "
+         "a co_await in the condition of an if or a switch, but no variable: name what is awaited, const auto v = "
+         "co_await ...;"
+      << std::endl;
+  prepare_backtrace();
+  write_backtrace();
+  out.end();
 }
 
 void resume_next(std::coroutine_handle<> next) noexcept { current_segment().next = next; }

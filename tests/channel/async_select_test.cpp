@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "coir_test.hpp"
+#include "grant_race.hpp"
 #include "values.hpp"
 
 namespace {
@@ -292,26 +293,14 @@ TEST_P(AsyncSelect, ACancelledOneThrowsUnlinksAllAndLetsThoseBehindItThrough) {
   });
 }
 
+async<void> select_twice(chan<counted> ch, std::atomic<int>& got) {
+  const auto never = make_chan<counted>();
+  co_await async_select(on_recv(never), on_recv(ch, [&](std::optional<counted>) { got = 1; }));
+  co_await async_select(on_recv(never));
+}
+
 TEST_P(AsyncSelect, AGrantThatRacesACancellationIsNotLost) {
-  run([] {
-    for (int i = 0; i < scaled(5'000); ++i) {
-      const auto ch = make_chan<counted>(1), never = make_chan<counted>();
-      std::atomic<int> got{0};
-      coir::task<void> receiver = coir::spawn([&]() -> async<void> {
-        co_await async_select(on_recv(never), on_recv(ch, [&](std::optional<counted>) { got = 1; }));
-        co_await async_select(on_recv(never));  // here, at the latest, it learns
-      });
-      coir::task<void> sender = coir::spawn([ch, i] {
-        for (int k = i % 5; k > 0; --k) coir::yield();
-        ch.send(counted(1));
-      });
-      for (int k = i % 7; k > 0; --k) coir::yield();
-      receiver.request_stop();
-      EXPECT_THROW(receiver.get(), coir::cancelled);
-      sender.get();
-      ASSERT_EQ(got + static_cast<int>(ch.len()), 1) << i;
-    }
-  });
+  run([] { channel_test::race_grants_with_cancellations(select_twice); });
 }
 
 TEST_P(AsyncSelect, UncancellableHolds) {

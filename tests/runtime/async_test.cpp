@@ -387,6 +387,26 @@ TEST_P(Async, OneThatIsSuspendedByAnythingElseEndsTheProcess) {
                "suspended by something that is not coir's");
 }
 
+async<int> seven() { co_return 7; }
+async<void> await_in_a_condition(bool& right) {  // and no variable
+  if (co_await seven() == 7) right = true;
+}
+
+// GCC 12 compiles that to nonsense.
+TEST_P(Async, AMisplacedFrameIsNoticedWhenItIsMade) {
+  const auto compiled_well = [this] {
+    bool right = false;
+    run([&] { coir::spawn(await_in_a_condition(right)).get(); });
+    return right;
+  };
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(compiled_well(), "laid out the frame of the coroutine that is called here wrongly");
+#else
+  EXPECT_TRUE(compiled_well());
+#endif
+}
+
 INSTANTIATE_TEST_SUITE_P(Processors, Async, coir_test::processors, coir_test::processors_name);
 
 }  // namespace

@@ -49,13 +49,34 @@ namespace coir {
 
 namespace detail {
 
+/// Ends the process: see first_suspension.
+[[noreturn]] void report_misplaced_promise() noexcept;
+
 class async_promise_base : public async_promise_mark {
  public:
   // NOLINTNEXTLINE(misc-new-delete-overloads): it looks for one without a size
   static void* operator new(std::size_t size) { return allocate_record(size, frame_alignment); }
   static void operator delete(void* p, std::size_t size) noexcept { free_record(p, size, frame_alignment); }
 
-  std::suspend_always initial_suspend() const noexcept { return {}; }
+  // GCC 12 miscompiles a coroutine that declares no variable and awaits in the condition of an if or a switch: it puts
+  // that condition at the beginning of the frame, before what every frame begins with. A handle of it then means
+  // another place than the frame, and what resumes it jumps to wherever. It shows before anything has run, since the
+  // promise is not where a handle of the frame has it either.
+  struct first_suspension {
+    bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> self) const noexcept {
+      async_promise_base& promise = self.promise();
+      if (promise.awaited_by != promise.mark()) [[unlikely]]
+        report_misplaced_promise();
+      promise.awaited_by = {};
+    }
+    void await_resume() const noexcept {}
+  };
+  first_suspension initial_suspend() noexcept {
+    awaited_by = mark();
+    return {};
+  }
 
   struct last_suspension {
     bool await_ready() const noexcept { return false; }
@@ -77,6 +98,8 @@ class async_promise_base : public async_promise_mark {
   std::exception_ptr error;
 
  private:
+  std::coroutine_handle<> mark() noexcept { return std::coroutine_handle<>::from_address(this); }
+
   static constexpr std::size_t frame_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 };
 
