@@ -17,12 +17,16 @@ namespace coir::detail {
 namespace {
 
 /// A core looks up several pages at a time only if the prefetches follow upon one another: so control blocks, eight at
-/// once, and then the context of the one that is next.
+/// once. And of the one that is next its context, with the room below that the first calls of its fiber are going to
+/// write, as far down as a sleep_for() goes.
 [[gnu::always_inline]] inline void prefetch_stacks(fiber* const* stacks, std::size_t count) noexcept {
   constexpr std::size_t at_once = 8;
   if (count % at_once == 0)
-    for (std::size_t i = count - std::min(count, at_once); i < count; ++i) prefetch_lines<2>(stacks[i]);
-  if (count != 0) prefetch_lines<2>(stacks[count - 1]->suspended);
+    for (std::size_t i = count - std::min(count, at_once); i < count; ++i)
+      prefetch_lines<sizeof(fiber) / cache_line>(stacks[i]);
+  constexpr std::size_t first_calls = 10;
+  if (count != 0)
+    prefetch_lines<first_calls + 2>(static_cast<const char*>(stacks[count - 1]->suspended) - first_calls * cache_line);
 }
 
 }  // namespace

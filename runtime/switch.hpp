@@ -72,13 +72,18 @@ template <bool Yielding>
       if (runnable* r = pick_spilled_fresh(p)) return r;
   }
   if (runnable* r = p.ready.pop_front()) {
-    // First its control block, two picks later its stack, and the record that holds what its function captured.
+    // First its control block, two picks later its stack, and the record that holds what its function captured. Of one
+    // that has not run of late also what it needs on its way back to its function, and to its end.
     if (p.ready.size() > 3) [[unlikely]] {
       prefetch_lines<2>(p.ready.peek(3));
       if (runnable* soon = p.ready.peek(1); soon->what == runnable::kind::suspended) {
         const fiber& f = *static_cast<fiber*>(soon);
         prefetch_lines<3>(f.suspended);
         prefetch_lines<1>(f.record);
+        if (f.since != coarse_time()) [[unlikely]] {
+          prefetch_lines<5>(static_cast<const char*>(f.suspended) + 3 * cache_line);
+          prefetch_lines<sizeof(fiber) / cache_line - 2>(reinterpret_cast<const char*>(&f) + 2 * cache_line);
+        }
       }
     }
     return r;
@@ -176,6 +181,7 @@ template <bool Yielding>
   // nobody else can take it while the bracket is open, and that stays open until who is switched to has saved its
   // context.
   f.state.store(run_state::queued, std::memory_order_relaxed);
+  f.since = coarse_time();
   push_ready(p, &f);
   switch_away_to(r, f, w, p);
   f.on->leave();
