@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -187,6 +188,46 @@ TEST_P(AsyncSelect, AValueThatRacesTheTimeoutIsNotLost) {
     EXPECT_GT(late, 0);
     EXPECT_LT(late, scaled(3'000));
   });
+}
+
+TEST_P(AsyncSelect, ADeadlineHoldsThoughItsProcessorWasRetaken) {
+  run([] {
+    const auto ch = make_chan<int>(1);
+    coir::spawn([ch]() -> async<void> {
+      for (int i = 0; i < scaled(100); ++i) {
+        std::binary_semaphore ran{0};
+        coir::go([&ran] { ran.release(); });
+        ran.acquire();  // blocks the thread: with one processor, until the monitor has given that to another one
+        const auto start = std::chrono::steady_clock::now();
+        if (i % 2 == 0) {
+          EXPECT_EQ(co_await async_select(on_recv(ch), on_timeout(100us)), 1U);
+          EXPECT_GE(std::chrono::steady_clock::now() - start, 100us);
+        } else {
+          coir::go([ch] { ch.send(1); });
+          EXPECT_EQ(co_await async_select(on_recv(ch), on_timeout(1h)), 0U);
+        }
+      }
+    }).get();
+  });
+}
+
+TEST_P(AsyncSelect, DeadlinesMayComeWhileTheirRuntimeIsCancelled) {
+  for (int round = 0; round < scaled(100); ++round) {
+    coir::runtime rt{opts()};
+    std::atomic<int> fired{0};
+    for (int i = 0; i < 40; ++i) {
+      rt.go([&fired, i]() -> async<void> {
+        const auto never = make_chan<int>();
+        for (;;) {
+          co_await async_select(on_recv(never), on_timeout(std::chrono::microseconds(10 * i + 10)));
+          ++fired;
+        }
+      });
+    }
+    coir_test::until([&] { return fired >= round; });
+    rt.cancel();
+    rt.wait();
+  }
 }
 
 TEST_P(AsyncSelect, StopsAreSeenBeforeWhileAndAfterItFallsAsleep) {

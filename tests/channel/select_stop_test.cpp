@@ -19,7 +19,6 @@ using channel_test::counted;
 using coir::chan;
 using coir::make_chan;
 using coir::on_recv;
-using coir::on_send;
 using coir::on_stop;
 using coir::select;
 using coir_test::until_blocked;
@@ -154,7 +153,7 @@ TEST_P(SelectStop, RacingTheBeginningOfAThreadsWaitIsNotLost) {
     const chan<int> ch = make_chan<int>();
     const chan<std::stop_source> sources = make_chan<std::stop_source>();
     std::thread stopper([&] {
-      for (std::stop_source s : sources) s.request_stop();
+      for (const std::stop_source& s : sources) s.request_stop();
     });
     for (int round = 0; round < coir_test::scaled(5'000); ++round) {
       std::stop_source source;

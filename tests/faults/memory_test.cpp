@@ -24,7 +24,6 @@
 
 namespace {
 
-using faults::call;
 using namespace std::chrono_literals;
 
 class MemoryFaults : public coir_test::with_processors {

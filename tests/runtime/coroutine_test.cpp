@@ -23,7 +23,7 @@ static_assert(std::is_same_v<decltype(std::declval<coroutine<int>&>().next()), s
 /// Echoes with a count, until it is sent an empty string; then it is the number of strings.
 int echo(coroutine<std::string, std::string>::handle& self) {
   int n = 0;
-  for (std::string said = self.yield("ready"); !said.empty(); ++n) said = self.yield(said + std::to_string(n));
+  for (std::string said = self.yield("ready"); !said.empty(); ++n) said = self.yield(said.append(std::to_string(n)));
   return n;
 }
 
@@ -118,12 +118,12 @@ TEST(Coroutine, PassesMoveOnlyObjectsWithoutACopy) {
 
 TEST(Coroutine, MovesWhileItRuns) {
   std::vector<coroutine<int, void, std::string>> some;
-  some.push_back(coroutine<int, void, std::string>([&](auto& self) {
+  some.emplace_back([&](auto& self) {
     for (int i = 0; i < 100; ++i) some.emplace_back();
     self.yield(1);
     for (int i = 0; i < 1000; ++i) some.emplace_back();
     return std::string("moved, and ended");
-  }));
+  });
   EXPECT_EQ(some[0].next(), 1);
   EXPECT_EQ(some[0].next(), std::nullopt);
   EXPECT_EQ(some[0].result(), "moved, and ended");

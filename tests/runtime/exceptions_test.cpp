@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "counted.hpp"
-#include "gate.hpp"
 
 namespace {
 
 using runtime_test::counted;
-using runtime_test::gate;
 
 class Exceptions : public runtime_test::leak_checked {};
 

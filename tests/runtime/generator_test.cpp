@@ -306,12 +306,12 @@ TEST(Generator, ALargeClosureDoesNotEatUpTheStack) {
 
 TEST(Generator, MovesWhileSuspendedAndWhileItRuns) {
   std::vector<generator<int>> some;
-  some.push_back(generator<int>([&](auto& yield) {
+  some.emplace_back([&](auto& yield) {
     yield(1);
     for (int i = 0; i < 100; ++i) some.push_back(numbers(1));  // *this moves
     yield(2);
     for (int i = 0; i < 1000; ++i) some.push_back(numbers(1));  // again, and then it ends
-  }));
+  });
   EXPECT_EQ(some[0].next(), 1);
   some[0] = generator<int>(std::move(some[0]));
   EXPECT_EQ(some[0].next(), 2);

@@ -48,7 +48,7 @@ TEST(AsymmetricFence, AtLeastOneSideSeesTheOther) {
       line.pass(i);
       x.store(i, std::memory_order_relaxed);
       light_fence();
-      hot_saw[static_cast<std::size_t>(i)] = y.load(std::memory_order_relaxed) == i;
+      hot_saw[static_cast<std::size_t>(i)] = y.load(std::memory_order_relaxed) == i ? 1 : 0;
     }
   });
   for (int i = 1; i <= rounds; ++i) {
@@ -56,7 +56,7 @@ TEST(AsymmetricFence, AtLeastOneSideSeesTheOther) {
     for (int wait = i % 64; wait > 0; --wait) asm volatile("" ::: "memory");
     y.store(i, std::memory_order_relaxed);
     heavy_fence();
-    cold_saw[static_cast<std::size_t>(i)] = x.load(std::memory_order_relaxed) == i;
+    cold_saw[static_cast<std::size_t>(i)] = x.load(std::memory_order_relaxed) == i ? 1 : 0;
   }
   hot.join();
   for (int i = 1; i <= rounds; ++i)

@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "counted.hpp"
-#include "gate.hpp"
 
 namespace {
 
 using coir_test::until_blocked;
-using runtime_test::gate;
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 

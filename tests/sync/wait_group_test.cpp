@@ -11,7 +11,6 @@
 namespace {
 
 using coir_test::scaled;
-using coir_test::until;
 using sync_test::actor;
 using sync_test::both_kinds;
 using sync_test::kind;

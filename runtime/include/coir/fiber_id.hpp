@@ -14,6 +14,7 @@ class fiber_id {
   constexpr explicit fiber_id(std::uint64_t number) noexcept : number_(number) {}
 
   constexpr std::uint64_t number() const noexcept { return number_; }
+  // NOLINTNEXTLINE(modernize-use-nullptr): of what the compiler makes of it
   friend constexpr auto operator<=>(fiber_id, fiber_id) noexcept = default;
   friend std::ostream& operator<<(std::ostream& out, fiber_id id) { return out << id.number_; }
 
