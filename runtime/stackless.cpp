@@ -339,8 +339,8 @@ void throw_empty_async() {
 void report_misplaced_promise() noexcept {
   fatal_report out;
   out << "the compiler has laid out the frame of the coroutine that is called here wrongly. GCC 12 does so if one has "
-         "a co_await in the condition of an if or a switch, but no variable: name what is awaited, const auto v = "
-         "co_await ...;"
+         "a co_await in the condition of an if, a switch or a loop, but no variable: name what is awaited, const "
+         "auto v = co_await ...;"
       << std::endl;
   prepare_backtrace();
   write_backtrace();

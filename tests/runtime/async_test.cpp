@@ -388,23 +388,40 @@ TEST_P(Async, OneThatIsSuspendedByAnythingElseEndsTheProcess) {
 }
 
 async<int> seven() { co_return 7; }
-async<void> await_in_a_condition(bool& right) {  // and no variable
-  if (co_await seven() == 7) right = true;
+async<void> await_in_an_if(int& right) {  // and no variable
+  if (co_await seven() == 7) right = 1;
+}
+async<void> await_in_a_switch(int& right) {
+  switch (co_await seven()) {
+    case 7:
+      right = 1;
+      break;
+    default:;
+  }
+}
+async<void> await_in_a_while(int& right) {
+  while (co_await seven() == 7 + right) right = 1;
+}
+async<void> await_in_a_do(int& right) {
+  do ++right;
+  while (co_await seven() != 7);
 }
 
-// GCC 12 compiles that to nonsense.
+// GCC 12 compiles these to nonsense.
 TEST_P(Async, AMisplacedFrameIsNoticedWhenItIsMade) {
-  const auto compiled_well = [this] {
-    bool right = false;
-    run([&] { coir::spawn(await_in_a_condition(right)).get(); });
-    return right;
-  };
+  for (const auto coroutine : {&await_in_an_if, &await_in_a_switch, &await_in_a_while, &await_in_a_do}) {
+    const auto outcome = [&] {
+      int right = 0;
+      run([&] { coir::spawn(coroutine(right)).get(); });
+      return right;
+    };
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_DEATH(compiled_well(), "laid out the frame of the coroutine that is called here wrongly");
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_DEATH(outcome(), "laid out the frame of the coroutine that is called here wrongly");
 #else
-  EXPECT_TRUE(compiled_well());
+    EXPECT_EQ(outcome(), 1);
 #endif
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, Async, coir_test::processors, coir_test::processors_name);

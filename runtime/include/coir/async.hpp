@@ -58,10 +58,10 @@ class async_promise_base : public async_promise_mark {
   static void* operator new(std::size_t size) { return allocate_record(size, frame_alignment); }
   static void operator delete(void* p, std::size_t size) noexcept { free_record(p, size, frame_alignment); }
 
-  // GCC 12 miscompiles a coroutine that declares no variable and awaits in the condition of an if or a switch: it puts
-  // that condition at the beginning of the frame, before what every frame begins with. A handle of it then means
-  // another place than the frame, and what resumes it jumps to wherever. It shows before anything has run, since the
-  // promise is not where a handle of the frame has it either.
+  // GCC 12 miscompiles a coroutine that declares no variable and awaits in the condition of an if, a switch or a loop:
+  // it puts that condition at the beginning of the frame, before what every frame begins with. A handle of it then
+  // means another place than the frame, and what resumes it jumps to wherever. It shows before anything has run, since
+  // the promise is not where a handle of the frame has it either.
   struct first_suspension {
     bool await_ready() const noexcept { return false; }
     template <class Promise>
