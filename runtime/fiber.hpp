@@ -48,7 +48,7 @@ struct alignas(64) fiber : runnable {
   bool in_deadlock = false;                       // unwound because of one
   bool carried_on = false;                        // what it carried went to sleep: it ends, but not as a fiber
   wait_reason why{"nothing", nullptr};
-  std::int64_t since = 0;  // when it parked, or yielded, by scheduler::coarse_time(); the last in this line
+  std::int64_t since = 0;  // when it parked, or yielded with a processor, by scheduler::coarse_time(); the last here
 
   const char* spawn_file = "?";
   std::uint64_t id = 0;

@@ -129,7 +129,8 @@ bool stackless::run_turn() noexcept {
     return true;
   }
   if (!turn.asleep) [[unlikely]]
-    fatal("a coir::async was suspended by something that is not coir's: ", f);
+    fatal("a coir::async was suspended by something that is not coir's: async ", f.id, ", spawned at ", f.spawn_file,
+          ':', f.line);
   f.carried_on = true;
   sleep(turn.locks, turn.where);
   return false;

@@ -19,6 +19,7 @@ inline constexpr std::uint32_t injected_every = 64;
 inline constexpr std::uint32_t fresh_every = 64;
 inline constexpr std::uint32_t ready_every = 128;
 inline constexpr std::uint32_t oldest_ready_every = 64;
+inline constexpr std::int64_t cold_after = 100'000;      // ns after which a fiber has left the caches
 inline constexpr std::int64_t oldest_every = 1'000'000;  // ns
 inline constexpr std::int64_t held_up_for = 10'000'000;
 inline constexpr std::int64_t fresh_turn = 1'000'000;
@@ -73,14 +74,14 @@ template <bool Yielding>
   }
   if (runnable* r = p.ready.pop_front()) {
     // First its control block, two picks later its stack, and the record that holds what its function captured. Of one
-    // that has not run of late also what it needs on its way back to its function, and to its end.
+    // that has been away for long also what it needs on its way back to its function, and to its end.
     if (p.ready.size() > 3) [[unlikely]] {
       prefetch_lines<2>(p.ready.peek(3));
       if (runnable* soon = p.ready.peek(1); soon->what == runnable::kind::suspended) {
         const fiber& f = *static_cast<fiber*>(soon);
         prefetch_lines<3>(f.suspended);
         prefetch_lines<1>(f.record);
-        if (f.since != coarse_time()) [[unlikely]] {
+        if (coarse_time() - f.since >= cold_after) [[unlikely]] {
           prefetch_lines<5>(static_cast<const char*>(f.suspended) + 3 * cache_line);
           prefetch_lines<sizeof(fiber) / cache_line - 2>(reinterpret_cast<const char*>(&f) + 2 * cache_line);
         }

@@ -194,8 +194,8 @@ TEST_P(AsyncSelect, ADeadlineHoldsThoughItsProcessorWasRetaken) {
   run([] {
     const auto ch = make_chan<int>(1);
     coir::spawn([ch]() -> async<void> {
+      std::binary_semaphore ran{0};
       for (int i = 0; i < scaled(100); ++i) {
-        std::binary_semaphore ran{0};
         coir::go([&ran] { ran.release(); });
         ran.acquire();  // blocks the thread: with one processor, until the monitor has given that to another one
         const auto start = std::chrono::steady_clock::now();
@@ -213,8 +213,8 @@ TEST_P(AsyncSelect, ADeadlineHoldsThoughItsProcessorWasRetaken) {
 
 TEST_P(AsyncSelect, DeadlinesMayComeWhileTheirRuntimeIsCancelled) {
   for (int round = 0; round < scaled(100); ++round) {
-    coir::runtime rt{opts()};
     std::atomic<int> fired{0};
+    coir::runtime rt{opts()};
     for (int i = 0; i < 40; ++i) {
       rt.go([&fired, i]() -> async<void> {
         const auto never = make_chan<int>();

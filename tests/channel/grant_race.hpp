@@ -16,7 +16,6 @@ namespace channel_test {
 template <class Receive>
 void race_grants_with_cancellations(Receive receive) {
   const int rounds = coir_test::scaled(5'000);
-  int received = 0, left = 0;
   for (int i = 0; i < rounds; ++i) {
     const auto ch = coir::make_chan<counted>(1);
     std::atomic<int> got{0};
@@ -29,11 +28,8 @@ void race_grants_with_cancellations(Receive receive) {
     receiver.request_stop();
     EXPECT_THROW(receiver.get(), coir::cancelled);
     sender.get();
-    received += got;
-    left += static_cast<int>(ch.len());
     ASSERT_EQ(got + static_cast<int>(ch.len()), 1) << i;
   }
-  EXPECT_EQ(received + left, rounds);
 }
 
 }  // namespace channel_test

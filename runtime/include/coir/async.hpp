@@ -97,10 +97,12 @@ class async_promise_base : public async_promise_mark {
   std::coroutine_handle<> awaited_by;  ///< null: it is the outermost
   std::exception_ptr error;
 
+ protected:
+  // Compilers do not ask for more. And in a better aligned promise what first_suspension looks for would not show.
+  static constexpr std::size_t frame_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+
  private:
   std::coroutine_handle<> mark() noexcept { return std::coroutine_handle<>::from_address(this); }
-
-  static constexpr std::size_t frame_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 };
 
 template <class T>
@@ -215,6 +217,8 @@ namespace detail {
 
 template <class T>
 async<T> async_promise<T>::get_return_object() noexcept {
+  static_assert(alignof(async_promise) <= frame_alignment,
+                "coir: a coroutine's frame has no room for over-aligned results; return a pointer");
   return async<T>(std::coroutine_handle<async_promise>::from_promise(*this));
 }
 template <class T>
