@@ -13,6 +13,7 @@
 #include "overflow.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "stack_pool.hpp"
 #include "worker.hpp"
 
 #if defined(__x86_64__)
@@ -68,8 +69,6 @@ namespace coir::detail {
 
 namespace {
 
-constexpr std::size_t smallest_stack = 16 * 1024;
-constexpr std::size_t largest_stack = std::size_t{1} << 30;
 constexpr std::uint8_t swallow_limit = 100;
 
 /// How a body is unwound. Nobody catches it but main(), and bodies that say catch (...).

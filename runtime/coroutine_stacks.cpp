@@ -7,14 +7,15 @@
 #include <mutex>
 #include <new>
 
+#include "immortal.hpp"
 #include "stack_pool.hpp"
 
 namespace coir::detail {
 
 namespace {
 
-constexpr std::size_t smallest_bits = 14;  // 16 KiB
-constexpr std::size_t class_count = 17;    // to 1 GiB
+constexpr std::size_t smallest_bits = std::countr_zero(smallest_stack);
+constexpr std::size_t stack_class_count = std::countr_zero(largest_stack) - smallest_bits + 1;
 
 constinit std::atomic<pooled_stack*> newest{nullptr};  // the first of the list by pooled_stack::older
 
@@ -26,11 +27,7 @@ struct alignas(64) size_class {
 };
 
 // Never destroyed: a generator may be a static object, or belong to a thread that ends later.
-std::array<size_class, class_count>& classes() {
-  alignas(64) static std::byte memory[sizeof(std::array<size_class, class_count>)];
-  static auto* all = ::new (memory) std::array<size_class, class_count>;
-  return *all;
-}
+std::array<size_class, stack_class_count>& classes() { return immortal<std::array<size_class, stack_class_count>>(); }
 
 pooled_stack* make(size_class& c, std::size_t index) {
   const std::lock_guard locked(c.making);

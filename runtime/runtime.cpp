@@ -15,6 +15,7 @@
 #include "report.hpp"
 #include "sanitizer.hpp"
 #include "scheduler.hpp"
+#include "stack_pool.hpp"
 #include "threads.hpp"
 #include "trace.hpp"
 
@@ -25,8 +26,6 @@ namespace detail {
 namespace {
 
 constexpr unsigned most_processors = 1024;
-constexpr std::size_t smallest_stack = 16 * 1024;
-constexpr std::size_t largest_stack = std::size_t{1} << 30;
 
 unsigned processors_for(const options& o) {
   if (o.processors > most_processors)

@@ -24,6 +24,10 @@ namespace coir::detail {
 
 struct fiber;
 
+/// What options may ask for, in bytes.
+inline constexpr std::size_t smallest_stack = 16 * 1024;
+inline constexpr std::size_t largest_stack = std::size_t{1} << 30;
+
 class stack_pool {
  public:
   enum class guard { automatic, by_mprotect };
