@@ -53,12 +53,14 @@ pooled_stack* take_coroutine_stack(std::size_t bytes) {
   if (s != nullptr) c.free = s->next;
   c.lock.unlock();
   if (s == nullptr) return make(c, index);
+  asan_begin_stack(s->bottom, s);
   tsan_acquire(s);  // its last user's traces on it
   return s;
 }
 
 void put_coroutine_stack(pooled_stack* s) noexcept {
   tsan_release(s);
+  asan_end_stack(s->bottom, s);
   size_class& c = classes()[s->size_class];
   c.lock.lock();
   s->next = c.free;

@@ -6,6 +6,7 @@
 // their ordering comes from protocols (the processor bracket, membarrier) that TSan cannot see.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #if defined(COIR_TSAN)
@@ -76,10 +77,29 @@ inline void asan_finish_switch(const asan_stack& self, asan_stack* learn) {
   }
 }
 inline void asan_unpoison(const void* p, std::size_t n) { __asan_unpoison_memory_region(p, n); }
+
+/// A stack, from `bottom` to `end`, whose function has ended, until the next one starts there: who uses a variable of
+/// the former is reported. The upper part alone, where these were: the shadow of a whole stack would be much to write.
+inline constexpr bool watches_ended_stacks = true;
+inline constexpr std::size_t poisoned_part = 16 * 1024;
+inline std::size_t asan_ended_part(const char* bottom, const void* end) {
+  return std::min(poisoned_part, static_cast<std::size_t>(static_cast<const char*>(end) - bottom));
+}
+inline void asan_end_stack(const char* bottom, const void* end) {
+  const std::size_t n = asan_ended_part(bottom, end);
+  __asan_poison_memory_region(static_cast<const char*>(end) - n, n);
+}
+inline void asan_begin_stack(const char* bottom, const void* end) {
+  const std::size_t n = asan_ended_part(bottom, end);
+  __asan_unpoison_memory_region(static_cast<const char*>(end) - n, n);
+}
 #else
 inline void asan_start_switch(asan_stack*, const asan_stack&) {}
 inline void asan_finish_switch(const asan_stack&, asan_stack*) {}
 inline void asan_unpoison(const void*, std::size_t) {}
+inline constexpr bool watches_ended_stacks = false;
+inline void asan_end_stack(const char*, const void*) {}
+inline void asan_begin_stack(const char*, const void*) {}
 #endif
 
 }  // namespace coir::detail

@@ -232,6 +232,7 @@ fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
     p.cold_stacks = free;
     prefetch_stacks(p.stacks, free);
   }
+  asan_begin_stack(f->bottom, f->suspended);
   f->record = static_cast<start_record*>(fresh);
   return f;
 }
@@ -250,6 +251,7 @@ fiber& scheduler::new_stack_for(start_record& fresh) noexcept {
 }
 
 void scheduler::retire_stack(processor* held, fiber& f) noexcept {
+  asan_end_stack(f.bottom, f.suspended);
   if (held == nullptr) [[unlikely]] {
     fiber* one = &f;
     pool_.put(&one, 1);
@@ -319,12 +321,15 @@ void scheduler::stack_main(fiber& self) noexcept {
     self.state.store(run_state::free, std::memory_order_relaxed);
     runnable* r = pick(w, p);
     if (r != nullptr && r->what != runnable::kind::suspended) {
-      if (r->what != runnable::kind::timed) [[likely]] {
+      if (r->what == runnable::kind::timed) [[unlikely]] {
+        note_running(p, r);
+      } else if (!watches_ended_stacks) {
         self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
         note_begun(p, *r);
         continue;
+      } else {
+        r = stack_for(w, p, r);
       }
-      note_running(p, r);
     }
     w.what_after = worker::after::retired;
     switch_to(w, &self, static_cast<fiber*>(r));

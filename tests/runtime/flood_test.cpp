@@ -183,8 +183,8 @@ long tree(int depth) {
 
 // Beside a pair that always goes on trees of fibers run, and one after the other: a few stacks, not one for each node.
 TEST_P(Flood, TreesBesideAPairRunAndDoNotGetBroad) {
+  std::atomic<bool> done{false};
   run([&] {
-    std::atomic<bool> done{false};
     auto there = coir::make_chan<void>(), back = coir::make_chan<void>();
     coir::go([there, back] {
       while (there.recv()) back.send();

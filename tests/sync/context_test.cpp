@@ -213,6 +213,28 @@ TEST_P(Context, APastDeadlineIsImmediate) {
   });
 }
 
+// The steady clock begins when the machine does.
+TEST_P(Context, APastDeadlineMayLieBeforeTheClocksZero) {
+  in_both([] {
+    const auto t = clock::time_point{} - 1h;
+    auto [ctx, cancel] = coir::with_deadline(context::background(), t);
+    EXPECT_TRUE(is<coir::timed_out>(ctx.err()));
+    EXPECT_EQ(ctx.deadline(), t);
+
+    const auto age = clock::now().time_since_epoch();
+    const auto begin = clock::now();
+    auto [older, cancel_older] = coir::with_timeout(context::background(), -age - 1h);
+    EXPECT_TRUE(is<coir::timed_out>(older.err()));
+    EXPECT_GE(older.deadline(), begin - age - 1h);
+    EXPECT_LE(older.deadline(), clock::now() - age - 1h);
+
+    using other = std::chrono::system_clock;
+    auto [by_other, cancel_by_other] = coir::with_deadline(context::background(), other::now() - age - 1h);
+    EXPECT_TRUE(is<coir::timed_out>(by_other.err()));
+    EXPECT_LE(by_other.deadline(), clock::time_point{} - 59min);
+  });
+}
+
 TEST_P(Context, TheEarlierDeadlineWins) {
   in_both([] {
     const auto soon = clock::now() + 3ms;

@@ -101,6 +101,15 @@ deadline deadline_after(std::chrono::duration<Rep, Period> d) {
   return ns >= no_deadline - 1 - t ? no_deadline - 1 : t + ns;
 }
 
+/// to - from, in nanoseconds; does not overflow.
+template <class Clock, class From, class To>
+constexpr std::chrono::duration<long double, std::nano> time_between(std::chrono::time_point<Clock, From> from,
+                                                                     std::chrono::time_point<Clock, To> to) {
+  using long_time = std::chrono::duration<long double, std::nano>;
+  return std::chrono::duration_cast<long_time>(to.time_since_epoch()) -
+         std::chrono::duration_cast<long_time>(from.time_since_epoch());
+}
+
 /// The deadline at a point of any clock; a clock other than steady_clock is read once, now.
 template <class Clock, class Duration>
 deadline deadline_at(std::chrono::time_point<Clock, Duration> t) {
@@ -108,10 +117,7 @@ deadline deadline_at(std::chrono::time_point<Clock, Duration> t) {
     const std::int64_t ns = clamped_nanoseconds(t.time_since_epoch());
     return ns >= no_deadline ? no_deadline - 1 : ns < 0 ? 0 : ns;
   } else {
-    using long_time = std::chrono::duration<long double, std::nano>;
-    const long_time left = std::chrono::duration_cast<long_time>(t.time_since_epoch()) -
-                           std::chrono::duration_cast<long_time>(Clock::now().time_since_epoch());
-    return deadline_after(left);
+    return deadline_after(time_between(Clock::now(), t));
   }
 }
 

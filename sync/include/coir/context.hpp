@@ -124,12 +124,20 @@ struct context_access {
   static std::pair<context, cancel_function> cancellable(const context& parent, deadline when);
 };
 
-/// now() + d, which may lie in the past.
+/// now() + d. Unlike that of a wait it is shown, so it may lie in the past, and before the clock's zero, too.
 template <class Rep, class Period>
 deadline context_deadline(std::chrono::duration<Rep, Period> d) {
-  if (d > d.zero()) return deadline_after(d);
-  const deadline t = now();
-  return t + std::max(clamped_nanoseconds(d), -t);
+  return d > d.zero() ? deadline_after(d) : now() + clamped_nanoseconds(d);
+}
+
+/// t, by the steady clock.
+template <class Clock, class Duration>
+deadline context_deadline(std::chrono::time_point<Clock, Duration> t) {
+  if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
+    return std::min(clamped_nanoseconds(t.time_since_epoch()), no_deadline - 1);
+  } else {
+    return context_deadline(time_between(Clock::now(), t));
+  }
 }
 
 }  // namespace detail
@@ -149,7 +157,7 @@ template <class Rep, class Period>
 template <class Clock, class Duration>
 [[nodiscard]] std::pair<context, cancel_function> with_deadline(const context& parent,
                                                                 std::chrono::time_point<Clock, Duration> t) {
-  return detail::context_access::cancellable(parent, detail::deadline_at(t));
+  return detail::context_access::cancellable(parent, detail::context_deadline(t));
 }
 
 /// A context like `parent` that has a value for the key besides. Key and value are kept as long as the context or one
