@@ -119,39 +119,51 @@ runnable* scheduler::find_work(worker& w) noexcept {
 
 // ---- timers --------------------------------------------------------------------------------------------------------
 
-// Returns whether there were any.
-bool scheduler::fire_all(processor& p, deadline time) noexcept {
-  bool fired = false;
-  due_timers due;
-  do {
-    if (!p.try_lock()) break;  // whoever holds it comes by here, or the next search does
-    due.pop(p.timers, time);
-    p.unlock();
-    due.fire();
-    fired = fired || !due.empty();
-  } while (due.full());
-  return fired;
-}
+namespace {
 
-// Returns whether there were any.
-bool scheduler::run_due_timers(worker& w) noexcept {
-  processor& mine = *w.held;
-  const deadline of_idle = idle_deadline_.load(std::memory_order_relaxed);
-  if (mine.timers.earliest() == no_deadline && of_idle == no_deadline) return false;
+// What due timers wake is to run while it is in the cache; and to the monitor a queue that grows for long, with nobody
+// served, looks as if it needed another worker. So no more than these are fired before what they wake runs.
+constexpr int fillings_at_a_time = 4;
+
+/// For `mine`, which runs what they wake. lock() may fail. Returns whether any was due.
+template <class Lock, class Unlock>
+bool fire_some(timer_heap& timers, deadline time, const processor& mine, Lock lock, Unlock unlock) noexcept {
   bool fired = false;
-  const deadline time = clock_.now();
   due_timers due;
-  while (mine.timers.earliest() <= time) {
-    w.enter_native();
-    due.pop(mine.timers, time);
-    w.leave();
+  const auto idle = [&] { return mine.ready.empty() && mine.fresh.empty(); };
+  for (int i = 0; (i < fillings_at_a_time || idle()) && timers.earliest() <= time; ++i) {
+    if (!lock()) break;
+    due.pop(timers, time);
+    unlock();
     due.fire();
     fired = fired || !due.empty();
     if (!due.full()) break;
   }
+  return fired;
+}
+
+}  // namespace
+
+// Some of another processor's. Whoever holds it fires them then, or the next search does.
+bool scheduler::fire_due(const worker& w, processor& p, deadline time) noexcept {
+  return fire_some(
+      p.timers, time, *w.held, [&] { return p.try_lock(); }, [&] { p.unlock(); });
+}
+
+// Some of its own, and of those of idle processors. Returns whether there were any.
+bool scheduler::run_due_timers(worker& w) noexcept {
+  processor& mine = *w.held;
+  const deadline of_idle = idle_deadline_.load(std::memory_order_relaxed);
+  if (mine.timers.earliest() == no_deadline && of_idle == no_deadline) return false;
+  const deadline time = clock_.now();
+  const auto enter = [&] {
+    w.enter_native();
+    return true;
+  };
+  bool fired = fire_some(mine.timers, time, mine, enter, [&] { w.leave(); });
   if (of_idle > time) return fired;
   for (const auto& p : processors_)
-    if (p->owner() == nullptr && p->timers.earliest() <= time) fired = fire_all(*p, time) || fired;
+    if (p->owner() == nullptr) fired = fire_due(w, *p, time) || fired;
   idle_lock_.lock();
   publish_idle_deadline();
   idle_lock_.unlock();

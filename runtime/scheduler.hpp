@@ -210,7 +210,7 @@ class scheduler {
   runnable* steal_from(worker& w, processor& victim) noexcept;
   runnable* keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept;
   bool run_due_timers(worker& w) noexcept;
-  bool fire_all(processor& p, deadline time) noexcept;
+  bool fire_due(const worker& w, processor& p, deadline time) noexcept;
   void widen_wake_gaps(const processor* but = nullptr) noexcept;
   void stop_searching(bool found, bool woken) noexcept;
   void stop_searching_found(worker& w) noexcept;

@@ -136,7 +136,6 @@ TEST_F(TimerHeap, CleanDropsTheDeadOnceTheyAreTheGreaterPart) {
 TEST_F(TimerHeap, BehavesAsAMultimap) {
   // The time between two steps, how far ahead the timers are, and how many there are at least: if many, some lie in the
   // wheel, few at a time or all of a second.
-  constexpr deadline burst_gap = 200'000;
   struct run {
     unsigned seed;
     deadline step, ahead;
@@ -227,7 +226,7 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
       ASSERT_EQ(heap_.live(), model.size());
       const deadline bound = model.empty() ? no_deadline : model.begin()->first;
       // Less if a dead one is still before it, more if many have just come together.
-      ASSERT_LE(heap_.earliest(), std::max(bound, time + burst_gap));
+      ASSERT_LE(heap_.earliest(), std::max(bound, time + timer_heap::burst_gap));
       if (i % 64 == 0) heap_.clean();
     }
     for (const auto& [when, e] : model) heap_.erase(*e.node);
@@ -238,8 +237,8 @@ TEST_F(TimerHeap, BehavesAsAMultimap) {
 
 // One in 2 us for a while, and then fewer: in bursts, and then each at its time.
 TEST_F(TimerHeap, TimersThatComeThickAreFiredInBursts) {
-  constexpr deadline burst_gap = 200'000;
-  constexpr int thick = 5'000;
+  constexpr deadline gap = timer_heap::burst_gap;
+  constexpr int thick = 50 * gap / 2'000;
   std::vector<timer_node*> nodes;
   deadline last = 0;
   for (int i = 0; i < thick; ++i) nodes.push_back(push(last += 2'000));
@@ -252,15 +251,15 @@ TEST_F(TimerHeap, TimersThatComeThickAreFiredInBursts) {
     while (heap_.pop_due(time)) ++popped;
     ASSERT_GT(popped, first);
     const deadline due = nodes[first]->when;
-    EXPECT_LE(time - due, burst_gap);
+    EXPECT_LE(time - due, gap);
     if (due <= last_thick) ++bursts;
-    if (due > last_thick + burst_gap) {
+    if (due > last_thick + gap) {
       EXPECT_EQ(time, due);
     }
   }
   EXPECT_EQ(popped, nodes.size());
   // One by one until it is seen how thick they come, and near the end, when few are to come.
-  EXPECT_LE(bursts, last_thick / burst_gap + 2 * burst_gap / 2'000);
+  EXPECT_LE(bursts, last_thick / gap + 2 * gap / 2'000);
   for (timer_node* n : nodes) free_timer(n);
 }
 
@@ -274,13 +273,15 @@ TEST_F(TimerHeap, TimersThatComeOneAfterTheOtherWaitForNone) {
     ASSERT_FALSE(heap_.pop_due(time));
     free_timer(n);
   }
-  for (int round = 0; round < 100; ++round) {  // 40 at once, each 300 us, and one alone behind them
-    time += 300'000;
+  constexpr deadline gap = timer_heap::burst_gap;
+  constexpr int together = gap / 5'000;
+  for (int round = 0; round < 100; ++round) {  // many at once, now and then, and one alone behind them
+    time += gap * 3 / 2;
     std::vector<timer_node*> nodes;
-    for (int i = 0; i < 40; ++i) nodes.push_back(push(time));
+    for (int i = 0; i < together; ++i) nodes.push_back(push(time));
     nodes.push_back(push(time + 20'000));
     ASSERT_EQ(heap_.earliest(), time);
-    for (int i = 0; i < 40; ++i) ASSERT_TRUE(heap_.pop_due(time));
+    for (int i = 0; i < together; ++i) ASSERT_TRUE(heap_.pop_due(time));
     ASSERT_FALSE(heap_.pop_due(time));
     ASSERT_EQ(heap_.earliest(), time + 20'000);
     ASSERT_TRUE(heap_.pop_due(time + 20'000));

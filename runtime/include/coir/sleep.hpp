@@ -1,5 +1,5 @@
 // Sleeping. From a fiber (the processor runs others meanwhile) or a plain thread. Never early; how late depends on the
-// load: typically some tens of microseconds, and up to 0.2 ms more while a processor's timers come thicker than one in
+// load: typically some tens of microseconds, and up to 0.5 ms more while a processor's timers come thicker than one in
 // 8 us, since they are fired in bursts then. Any duration: zero and negative ones return at once, hours::max() sleeps
 // on.
 #pragma once
