@@ -122,16 +122,18 @@ runnable* scheduler::find_work(worker& w) noexcept {
 namespace {
 
 // What due timers wake is to run while it is in the cache; and to the monitor a queue that grows for long, with nobody
-// served, looks as if it needed another worker. So no more than these are fired before what they wake runs.
+// served, looks as if it needed another worker. So a worker fires no more than these, runs some of what it has, and
+// comes back for the others.
 constexpr int fillings_at_a_time = 4;
 
-/// For `mine`, which runs what they wake. lock() may fail. Returns whether any was due.
+/// Those that are due; of many, as long as `runs` has nothing to run, or some; all if it is null. lock() may fail.
+/// Returns whether there were any.
 template <class Lock, class Unlock>
-bool fire_some(timer_heap& timers, deadline time, const processor& mine, Lock lock, Unlock unlock) noexcept {
+bool fire_due(timer_heap& timers, deadline time, const processor* runs, Lock lock, Unlock unlock) noexcept {
   bool fired = false;
   due_timers due;
-  const auto idle = [&] { return mine.ready.empty() && mine.fresh.empty(); };
-  for (int i = 0; (i < fillings_at_a_time || idle()) && timers.earliest() <= time; ++i) {
+  const auto wants_more = [&] { return runs == nullptr || (runs->ready.empty() && runs->fresh.empty()); };
+  for (int i = 0; (i < fillings_at_a_time || wants_more()) && timers.earliest() <= time; ++i) {
     if (!lock()) break;
     due.pop(timers, time);
     unlock();
@@ -142,13 +144,16 @@ bool fire_some(timer_heap& timers, deadline time, const processor& mine, Lock lo
   return fired;
 }
 
+bool fire_due_of(processor& p, deadline time, const processor* runs) noexcept {
+  // If the lock fails: the next search comes by, or the monitor.
+  return fire_due(
+      p.timers, time, runs, [&] { return p.try_lock(); }, [&] { p.unlock(); });
+}
+
 }  // namespace
 
-// Some of another processor's. Whoever holds it fires them then, or the next search does.
-bool scheduler::fire_due(const worker& w, processor& p, deadline time) noexcept {
-  return fire_some(
-      p.timers, time, *w.held, [&] { return p.try_lock(); }, [&] { p.unlock(); });
-}
+// Of a busy processor: what is left to it waits until its fiber lets go.
+void scheduler::fire_all(processor& p, deadline time) noexcept { fire_due_of(p, time, nullptr); }
 
 // Some of its own, and of those of idle processors. Returns whether there were any.
 bool scheduler::run_due_timers(worker& w) noexcept {
@@ -160,10 +165,10 @@ bool scheduler::run_due_timers(worker& w) noexcept {
     w.enter_native();
     return true;
   };
-  bool fired = fire_some(mine.timers, time, mine, enter, [&] { w.leave(); });
+  bool fired = fire_due(mine.timers, time, &mine, enter, [&] { w.leave(); });
   if (of_idle > time) return fired;
   for (const auto& p : processors_)
-    if (p->owner() == nullptr) fired = fire_due(w, *p, time) || fired;
+    if (p->owner() == nullptr) fired = fire_due_of(*p, time, &mine) || fired;
   idle_lock_.lock();
   publish_idle_deadline();
   idle_lock_.unlock();

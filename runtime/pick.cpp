@@ -105,7 +105,7 @@ runnable* scheduler::pick_injected(processor& p) noexcept {
 }
 
 bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
-  if (w.current == nullptr) return false;  // on the native stack they have just been fired
+  if (w.current == nullptr) return false;  // on the native stack some have just been fired
   const deadline earliest = std::min(p.timers.earliest(), idle_deadline_.load(std::memory_order_relaxed));
   return earliest != no_deadline && earliest <= clock_.now();
 }

@@ -52,7 +52,7 @@ struct watch {
   std::int64_t since = 0;      // the time when this tick was first seen
 };
 
-/// In ns: a busy processor fires its own timers, unless it computes so long beyond the deadline.
+/// In ns, after which others fire the timers of a busy processor: it fires its own, unless it computes.
 inline constexpr std::int64_t busy_timer_slack = 500'000;
 
 class scheduler {
@@ -210,7 +210,7 @@ class scheduler {
   runnable* steal_from(worker& w, processor& victim) noexcept;
   runnable* keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept;
   bool run_due_timers(worker& w) noexcept;
-  bool fire_due(const worker& w, processor& p, deadline time) noexcept;
+  void fire_all(processor& p, deadline time) noexcept;
   void widen_wake_gaps(const processor* but = nullptr) noexcept;
   void stop_searching(bool found, bool woken) noexcept;
   void stop_searching_found(worker& w) noexcept;

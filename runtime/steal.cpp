@@ -46,7 +46,7 @@ runnable* scheduler::search(worker& w) noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
       processor& victim = *processors_[(first + i) % count];
       if (&victim == w.held) continue;
-      if (victim.timers.earliest() <= time - busy_timer_slack) fire_due(w, victim, time);
+      if (victim.timers.earliest() <= time - busy_timer_slack) fire_all(victim, time);
       if (runnable* r = steal_from(w, victim)) {
         stop_searching_found(w);
         return r;

@@ -18,8 +18,7 @@
 // Timers that come thick, one in 8 us or so, are fired in bursts 0.5 ms apart: to sleep until each and wake for it
 // costs more than what most of them wake does, and what a burst needs is fetched into the cache together. earliest()
 // sees to that: after 0.5 ms in which they came thick, and with as many to come in the next, it names no time before
-// that is over. So a timer may then be 0.5 ms late, which is no more than those of a busy processor may be
-// (busy_timer_slack).
+// that is over. So a timer may then be 0.5 ms late.
 #pragma once
 
 #include <algorithm>

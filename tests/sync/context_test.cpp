@@ -232,6 +232,10 @@ TEST_P(Context, APastDeadlineMayLieBeforeTheClocksZero) {
     auto [by_other, cancel_by_other] = coir::with_deadline(context::background(), other::now() - age - 1h);
     EXPECT_TRUE(is<coir::timed_out>(by_other.err()));
     EXPECT_LE(by_other.deadline(), clock::time_point{} - 59min);
+
+    auto [first, cancel_first] = coir::with_timeout(context::background(), std::chrono::hours::min());
+    EXPECT_TRUE(is<coir::timed_out>(first.err()));
+    EXPECT_LT(*first.deadline() - clock::now(), -100 * 365 * 24h);  // does not overflow
   });
 }
 

@@ -29,6 +29,7 @@
 #include <chrono>
 #include <concepts>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -124,17 +125,21 @@ struct context_access {
   static std::pair<context, cancel_function> cancellable(const context& parent, deadline when);
 };
 
+/// A deadline of 150 years before the clock's zero instead of an earlier one, so that what is left of it can be
+/// computed without an overflow.
+inline constexpr deadline earliest_shown = std::numeric_limits<deadline>::min() / 2;
+
 /// now() + d. Unlike that of a wait it is shown, so it may lie in the past, and before the clock's zero, too.
 template <class Rep, class Period>
 deadline context_deadline(std::chrono::duration<Rep, Period> d) {
-  return d > d.zero() ? deadline_after(d) : now() + clamped_nanoseconds(d);
+  return d > d.zero() ? deadline_after(d) : std::max(now() + clamped_nanoseconds(d), earliest_shown);
 }
 
 /// t, by the steady clock.
 template <class Clock, class Duration>
 deadline context_deadline(std::chrono::time_point<Clock, Duration> t) {
   if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
-    return std::min(clamped_nanoseconds(t.time_since_epoch()), no_deadline - 1);
+    return std::clamp(clamped_nanoseconds(t.time_since_epoch()), earliest_shown, no_deadline - 1);
   } else {
     return context_deadline(time_between(Clock::now(), t));
   }
