@@ -91,7 +91,7 @@ inline void asan_end_stack(const char* bottom, const void* end) {
 }
 inline void asan_begin_stack(const char* bottom, const void* end) {
   const std::size_t n = asan_ended_part(bottom, end);
-  __asan_unpoison_memory_region(static_cast<const char*>(end) - n, n);
+  asan_unpoison(static_cast<const char*>(end) - n, n);
 }
 #else
 inline void asan_start_switch(asan_stack*, const asan_stack&) {}

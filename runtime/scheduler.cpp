@@ -321,15 +321,12 @@ void scheduler::stack_main(fiber& self) noexcept {
     self.state.store(run_state::free, std::memory_order_relaxed);
     runnable* r = pick(w, p);
     if (r != nullptr && r->what != runnable::kind::suspended) {
-      if (r->what == runnable::kind::timed) [[unlikely]] {
-        note_running(p, r);
-      } else if (!watches_ended_stacks) {
+      if (!watches_ended_stacks && r->what != runnable::kind::timed) [[likely]] {
         self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
         note_begun(p, *r);
         continue;
-      } else {
-        r = stack_for(w, p, r);
       }
+      r = stack_for(w, p, r);
     }
     w.what_after = worker::after::retired;
     switch_to(w, &self, static_cast<fiber*>(r));
