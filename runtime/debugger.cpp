@@ -25,7 +25,7 @@ struct debug_table {
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 struct debug_layout {
   static constexpr debug_table make() noexcept {
-    return {1,
+    return {2,
             &runtimes_for_debuggers,
             {
                 offsetof(scheduler, serial_),

@@ -31,8 +31,8 @@ struct async_segment;
 enum class run_state : std::uint8_t { free, queued, running };
 
 struct alignas(64) fiber : runnable {
-  fiber(scheduler& s, char* b, char* t) noexcept
-      : runnable(kind::suspended), home(&s), bottom(b), top(t), tsan(tsan_create()) {}
+  fiber(scheduler& s, std::size_t number, char* b, char* t) noexcept
+      : runnable(kind::suspended), home(&s), stack_number(number), bottom(b), top(t), tsan(tsan_create()) {}
 
   // --- first line: what a switch touches
   context suspended = nullptr;  // stored by whoever runs after the switch
@@ -60,9 +60,9 @@ struct alignas(64) fiber : runnable {
   fiber_name name;                   // (any)
   local_table* locals = nullptr;     // of its fiber_locals, once it has used one
   scheduler* home;
-  std::size_t pool_index = 0;  // of the pool
-  char* bottom;                // lowest usable byte, above the guard
-  char* top;                   // just above this block's region
+  std::size_t stack_number;  // the pool's
+  char* bottom;              // lowest usable byte, above the guard
+  char* top;                 // just above this block's region
   [[no_unique_address]] tsan_fiber tsan;
   [[no_unique_address]] asan_stack asan;
 };

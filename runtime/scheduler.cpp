@@ -183,7 +183,7 @@ fiber_id new_fiber_id() noexcept {
 fiber* scheduler::new_stack() {
   const stack_pool::stack s = pool_.make();
   auto aligned = reinterpret_cast<std::uintptr_t>(s.top - sizeof(fiber)) & ~std::uintptr_t{63};
-  auto* f = ::new (reinterpret_cast<void*>(aligned)) fiber(*this, s.bottom, s.top);
+  auto* f = ::new (reinterpret_cast<void*>(aligned)) fiber(*this, s.number, s.bottom, s.top);
   waiter_access::seed(f->wait, pool_.incarnation());
   pool_.made(*f);
 #if defined(COIR_ASAN)

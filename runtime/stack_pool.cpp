@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <fstream>
 #include <mutex>
@@ -103,7 +102,8 @@ stack_pool::stack_pool(std::size_t stack_size, guard g)
 
 stack_pool::~stack_pool() {
   tsan_acquire(this);
-  for (fiber* f : fibers_) tsan_destroy(f->tsan);
+  for (fiber* f : fibers_)
+    if (f != nullptr) tsan_destroy(f->tsan);
   // The suspended contexts hold nothing but their stacks, so they are not unwound.
   for (const span& s : slabs_) {
     asan_unpoison(s.base, s.count * stack_size_);
@@ -133,7 +133,7 @@ stack_pool::stack stack_pool::make() {
         part = cut_part();
       else
         slab = next_slab();
-      committed = made_ >= populate_from;
+      committed = fibers_.size() >= populate_from;
       ++preparing_;
     }
     if (slab != 0) {
@@ -182,7 +182,7 @@ void stack_pool::add_slab(span slab) {
   make_room(reserved_, slabs_.size() + 1);
   make_room(ready_, slabs_.size() + 1 + all / part_stacks);
   make_room(fibers_, all);
-  if (all > free_.size()) grow_free(all);
+  free_.reserve(all);
   capacity_ = all;
   slabs_.push_back(slab);
   reserved_.push_back(slab);
@@ -204,22 +204,21 @@ stack_pool::span stack_pool::cut_part() noexcept {
 
 stack_pool::stack stack_pool::cut_stack() noexcept {
   char* const base = cut(ready_, 1);
-  const std::size_t colour = made_++ % colours * colour_step;
-  return {base + guard_size_, base + stack_size_ - colour};
+  const std::size_t number = fibers_.size();
+  fibers_.push_back(nullptr);
+  return {base + guard_size_, base + stack_size_ - number % colours * colour_step, number};
 }
 
-void stack_pool::made(fiber& f) {
+void stack_pool::made(fiber& f) noexcept {
   const std::lock_guard locked(lock_);
   const tsan_section section(this);
-  f.pool_index = fibers_.size();
-  fibers_.push_back(&f);
+  fibers_[f.stack_number] = &f;
 }
 
 void stack_pool::put(fiber* const* stacks, std::size_t count) noexcept {
   lock_.lock();
-  const std::size_t free = free_count();
-  for (std::size_t i = 0; i < count; ++i) free_at(coldest_ + free + i) = stacks[i];
-  free_count_.store(free + count, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < count; ++i) free_.insert(stacks[i]->stack_number);
+  free_count_.store(free_count() + count, std::memory_order_relaxed);
   lock_.unlock();
 }
 
@@ -228,7 +227,7 @@ std::size_t stack_pool::take(fiber** stacks, std::size_t most) noexcept {
   lock_.lock();
   const std::size_t n = std::min(most, free_count());
   const std::size_t left = free_count() - n;
-  for (std::size_t i = 0; i < n; ++i) stacks[i] = free_at(coldest_ + left + i);
+  for (std::size_t i = n; i-- != 0;) stacks[i] = fibers_[free_.take_least()];
   free_count_.store(left, std::memory_order_relaxed);
   free_low_ = std::min(free_low_, left);
   lock_.unlock();
@@ -238,12 +237,15 @@ std::size_t stack_pool::take(fiber** stacks, std::size_t most) noexcept {
 std::vector<fiber*> stack_pool::fibers() {
   const std::lock_guard locked(lock_);
   const tsan_section section(this);
-  return fibers_;
+  std::vector<fiber*> all(fibers_.size());
+  all.erase(std::copy_if(fibers_.begin(), fibers_.end(), all.begin(), [](fiber* f) { return f != nullptr; }),
+            all.end());
+  return all;
 }
 
 stack_pool::counts stack_pool::count() noexcept {
   const std::lock_guard locked(lock_);
-  return {made_, free_count() + blank_.size()};
+  return {fibers_.size(), free_count() + blank_.size()};
 }
 
 std::size_t stack_pool::unused() noexcept {
@@ -264,11 +266,8 @@ std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
     n = 0;
   }
   for (std::size_t i = 0; i < n; ++i) {
-    fiber* f = free_at(coldest_++);
-    const stack s{f->bottom, f->top};
-    fibers_[f->pool_index] = fibers_.back();
-    fibers_[f->pool_index]->pool_index = f->pool_index;
-    fibers_.pop_back();
+    fiber* f = std::exchange(fibers_[free_.take_greatest()], nullptr);
+    const stack s{f->bottom, f->top, f->stack_number};
     tsan_destroy(f->tsan);
     f->~fiber();
     const auto used = static_cast<std::size_t>(s.top - s.bottom);
@@ -280,13 +279,6 @@ std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
   free_count_.store(free_count() - n, std::memory_order_relaxed);
   free_low_ = std::min(free_low_, free_count());
   return n;
-}
-
-void stack_pool::grow_free(std::size_t least) {
-  std::vector<fiber*> larger(std::bit_ceil(least));
-  for (std::size_t i = 0; i < free_count(); ++i) larger[i] = free_at(coldest_ + i);
-  free_.swap(larger);
-  coldest_ = 0;
 }
 
 void stack_pool::guard_by_mprotect(span part) noexcept {

@@ -12,11 +12,11 @@ import time
 import gdb
 import gdb.unwinder
 
-VERSION = 1
+VERSION = 2
 FIELDS = (
     "runtimes",  # address of a pointer to the std::vector<scheduler*> of all
     "scheduler_serial",
-    "scheduler_fibers",  # std::vector<fiber*>
+    "scheduler_fibers",  # std::vector<fiber*>, with nulls
     "scheduler_coarse_time",
     "fiber_state",
     "fiber_word",
@@ -122,6 +122,8 @@ def fibers():
         if not core:
             now = max(now, time.monotonic_ns())  # the clock of a process on this machine
         for at in pointers(scheduler + t["scheduler_fibers"]):
+            if at == 0:
+                continue
             f = Fiber(t, at, now, core)
             if not f.free:
                 yield f

@@ -1,7 +1,8 @@
 // Stacks: apart from each other, usable from end to end, with a page below that faults, however it was made to.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -99,20 +100,18 @@ TEST_P(StackPool, AnOverflowOfAFibersStackEndsTheProcess) {
   EXPECT_DEATH(coir::run(o, [] { return recursion::deeper(1'000'000); }), "");
 }
 
-/// Control blocks that stand for free stacks of a pool.
-struct free_stacks {
-  free_stacks(stack_pool& pool, std::size_t count) {
-    coir::detail::scheduler& home = coir::detail::current_scheduler("test");
-    for (std::size_t i = 0; i < count; ++i) {
-      static_cast<void>(pool.make());
-      blocks.push_back(std::make_unique<fiber>(home, nullptr, nullptr));
-      all.push_back(blocks.back().get());
-    }
-  }
-
-  std::vector<std::unique_ptr<fiber>> blocks;
+/// So many stacks with a control block each.
+std::vector<fiber*> make_stacks(stack_pool& pool, std::size_t count) {
+  coir::detail::scheduler& home = coir::detail::current_scheduler("test");
   std::vector<fiber*> all;
-};
+  for (std::size_t i = 0; i < count; ++i) {
+    const stack_pool::stack s = pool.make();
+    const auto at = reinterpret_cast<std::uintptr_t>(s.top - sizeof(fiber)) / alignof(fiber) * alignof(fiber);
+    all.push_back(::new (reinterpret_cast<void*>(at)) fiber(home, s.number, s.bottom, s.top));
+    pool.made(*all.back());
+  }
+  return all;
+}
 
 std::vector<fiber*> take(stack_pool& pool, std::size_t most) {
   std::vector<fiber*> taken(most);
@@ -120,32 +119,60 @@ std::vector<fiber*> take(stack_pool& pool, std::size_t most) {
   return taken;
 }
 
-TEST_P(StackPool, FreeStacksComeBackTheWarmestFirst) {
+// In whatever order they became free; the first to be used is the last of those taken.
+TEST_P(StackPool, FreeStacksAreTakenInTheOrderOfTheirNumbers) {
   coir::run([&] {
     stack_pool pool(size, GetParam());
-    free_stacks stacks(pool, 5);
-    const auto& all = stacks.all;
-    pool.put(all.data(), 2);
-    pool.put(all.data() + 2, 3);
+    const std::vector<fiber*> all = make_stacks(pool, 5);
+    pool.put(std::vector{all[4], all[1]}.data(), 2);
+    pool.put(std::vector{all[2], all[0], all[3]}.data(), 3);
     EXPECT_EQ(pool.free_count(), 5U);
-    EXPECT_EQ(take(pool, 4), (std::vector<fiber*>{all[1], all[2], all[3], all[4]}));  // the warmest last
-    EXPECT_EQ(take(pool, 4), std::vector<fiber*>{all[0]});
+    EXPECT_EQ(take(pool, 2), (std::vector<fiber*>{all[1], all[0]}));
+    pool.put(&all[0], 1);
+    EXPECT_EQ(take(pool, 4), (std::vector<fiber*>{all[4], all[3], all[2], all[0]}));
     EXPECT_EQ(take(pool, 4), std::vector<fiber*>{});
+    EXPECT_EQ(pool.free_count(), 0U);
   });
 }
 
-TEST_P(StackPool, TheFreeOnesKeepTheirOrderWhenThereAreMore) {
+TEST_P(StackPool, TheFreeOnesStayFreeWhenThereAreMore) {
   coir::run([&] {
     stack_pool pool(size, GetParam());
-    free_stacks first(pool, 16);
-    pool.put(first.all.data(), 16);
-    EXPECT_EQ(take(pool, 10).front(), first.all[6]);
-    pool.put(first.all.data() + 6, 10);
-    free_stacks second(pool, 100);
-    pool.put(second.all.data(), 100);
-    std::vector<fiber*> expected = first.all;
-    expected.insert(expected.end(), second.all.begin(), second.all.end());
-    EXPECT_EQ(take(pool, 1000), expected);
+    const std::vector<fiber*> first = make_stacks(pool, 16);
+    pool.put(first.data(), 16);
+    EXPECT_EQ(take(pool, 10).back(), first[0]);
+    const std::vector<fiber*> second = make_stacks(pool, 5000);
+    pool.put(second.data(), 5000);
+    std::vector<fiber*> expected(first.begin() + 10, first.end());
+    expected.insert(expected.end(), second.begin(), second.end());
+    std::vector<fiber*> taken = take(pool, 10'000);
+    std::reverse(taken.begin(), taken.end());
+    EXPECT_EQ(taken, expected);
+  });
+}
+
+// Those that the least needed: what is taken after that are the others.
+TEST_P(StackPool, GivesBackTheFreeOnesWithTheGreatestNumbers) {
+  coir::run([&] {
+    stack_pool pool(size, GetParam());
+    const std::vector<fiber*> all = make_stacks(pool, 100);
+    pool.put(all.data() + 10, 90);
+    EXPECT_EQ(pool.trim(20, 50), 50U);
+    EXPECT_EQ(pool.trim(20, 50), 20U);
+    EXPECT_EQ(pool.trim(20, 50), 0U);
+    EXPECT_EQ(pool.fibers(), std::vector<fiber*>(all.begin(), all.begin() + 30));
+    EXPECT_EQ(pool.count().made, 100U);
+    EXPECT_EQ(pool.count().free, 90U);
+    std::vector<fiber*> taken = take(pool, 100);
+    std::reverse(taken.begin(), taken.end());
+    EXPECT_EQ(taken, std::vector<fiber*>(all.begin() + 10, all.begin() + 30));
+    // Then those that were given back, each with its number.
+    std::vector<std::size_t> numbers;
+    for (int i = 0; i < 70; ++i) numbers.push_back(pool.make().number);
+    std::vector<std::size_t> expected(70);
+    std::iota(expected.begin(), expected.end(), 30U);
+    EXPECT_EQ(numbers, expected);
+    EXPECT_EQ(pool.make().number, 100U);
   });
 }
 
@@ -153,8 +180,7 @@ TEST_P(StackPool, TheFreeOnesKeepTheirOrderWhenThereAreMore) {
 TEST_P(StackPool, KnowsHowManyWereFreeAllTheTime) {
   coir::run([&] {
     stack_pool pool(size, GetParam());
-    free_stacks stacks(pool, 100);
-    pool.put(stacks.all.data(), 100);
+    pool.put(make_stacks(pool, 100).data(), 100);
     EXPECT_EQ(pool.unused(), 0U) << "a moment ago they were in use";
     EXPECT_EQ(pool.unused(), 100U);
     const std::vector<fiber*> some = take(pool, 70);
