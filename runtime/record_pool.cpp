@@ -1,12 +1,21 @@
-// Memory for start records and other small, short-lived blocks of the runtime (timers): per-thread magazines by size
-// class, exchanged with shared depots. A block may be freed by another thread than allocated it.
+// Memory for start records and other small, short-lived blocks of the runtime (timers, coroutine frames): per-thread
+// caches by size class, exchanged with shared depots. A block may be freed by another thread than allocated it.
 // Under AddressSanitizer and ThreadSanitizer every block goes to the heap, whose use they understand.
+//
+// A depot cuts its blocks from chunks, and keeps a bit for each that is free; so those that it gives are neighbours, in
+// the order of their addresses, in whatever order they were freed. After a hundred thousand fibers have ended in any
+// order, the records of the next cost a half of what they cost if they come in that order: they have left the cache,
+// and their pages the TLB.
+//
+// A chunk's bits belong to its depot and are guarded by its lock. It is in the depot's list while any is set. What is
+// not set is in use, or in a thread's cache. Chunks are never given back.
 //
 // Thread safety: a cache is touched by its own thread alone. Fibers migrate, so a cache is looked up anew for each
 // call, by a function that is never inlined (docs/thread-local-storage.md).
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <new>
 #include <utility>
@@ -16,7 +25,6 @@
 #include <coir/spin_lock.hpp>
 #include <coir/start_record.hpp>
 
-#include "immortal.hpp"
 #include "madvise.hpp"
 
 namespace coir::detail {
@@ -30,15 +38,8 @@ constexpr std::size_t smallest = 64;
 constexpr std::size_t step = 32;
 constexpr std::size_t largest = 2 * smallest + (class_count - 2) * step;
 constexpr std::size_t batch = 64;
-constexpr std::size_t chunk_bytes = 64 * 1024;
+constexpr std::size_t cached = 2 * batch;  // at most: who frees and allocates in turn does not go to the depot
 constexpr std::size_t fetch_ahead = 4;
-
-/// Free blocks, as an array: taking one does not touch it, so a block that another core has freed costs its new user a
-/// store and not a load.
-struct magazine {
-  magazine* next = nullptr;  // in the depot
-  void* blocks[batch];
-};
 
 #if defined(COIR_ASAN) || defined(COIR_TSAN)
 constexpr bool pooled = false;
@@ -61,212 +62,166 @@ constexpr std::size_t class_bytes(std::size_t c) noexcept {
 }
 static_assert(class_bytes(1) == 128 && class_bytes(2) == 160 && class_bytes(class_count - 1) == 512 && largest == 512);
 
-/// Where the memory comes from, all size classes'. A program with few records has it from the heap. One with many gets
-/// it from regions of its own, since a thread's heap grows by a page at a time, each time with all memory of the
-/// process locked; and a chunk's pages in one call. It is kept for the process's life. Rejected: huge pages. They are
-/// faster, but for the first touch of each, which takes long, and very long on a virtual machine whose host takes back
-/// just such memory: too long while a lock may be held.
+/// What is known of a chunk. Apart from its blocks: at the begin of each chunk they would compete for the same few
+/// cache sets.
+struct alignas(64) chunk {
+  static constexpr std::size_t bytes = 64 * 1024;
+
+  chunk* next;         // in the depot's list
+  std::uint64_t some;  // bit i: free[i] is not zero
+  std::uint64_t free[bytes / smallest / 64];
+};
+
+/// Chunks, and what is known of them in the place of the first one. At an address that is a multiple of its size.
+struct region {
+  static constexpr std::size_t bytes = 2 * 1024 * 1024;
+  static constexpr std::size_t chunk_count = bytes / chunk::bytes;
+
+  chunk chunks[chunk_count];
+
+  static region& of(const void* p) noexcept {
+    return *reinterpret_cast<region*>(reinterpret_cast<std::uintptr_t>(p) / bytes * bytes);
+  }
+  static chunk& chunk_of(const void* block) noexcept {
+    return of(block).chunks[reinterpret_cast<std::uintptr_t>(block) % bytes / chunk::bytes];
+  }
+  static char* blocks_of(chunk& c) noexcept {
+    region& r = of(&c);
+    return reinterpret_cast<char*>(&r) + (&c - r.chunks) * static_cast<std::ptrdiff_t>(chunk::bytes);
+  }
+};
+static_assert(sizeof(region) <= chunk::bytes);
+
+/// Where chunks come from, all depots'. Not from the heap, since a thread's grows by a page at a time, each time with
+/// all memory of the process locked; and operator new may be the user's. The pages of a chunk are made resident in one
+/// call in a program with many. Rejected: huge pages. They are faster, but for the first touch of each, which takes
+/// long, and very long on a virtual machine whose host takes back just such memory: too long while a lock may be held.
 class chunk_source {
  public:
   /// Throws std::bad_alloc.
-  char* take() {
-    if (taken_.fetch_add(1, std::memory_order_relaxed) < from_heap) return from_the_heap();
-    char* fresh = nullptr;
+  chunk& take() {
+    region* fresh = nullptr;
     for (;;) {
       lock_.lock();
-      if (next_ == end_ && fresh != nullptr) {
-        next_ = std::exchange(fresh, nullptr);
-        end_ = next_ + region_bytes;
+      if (left_ == 0 && fresh != nullptr) {
+        next_ = std::exchange(fresh, nullptr)->chunks + 1;
+        left_ = region::chunk_count - 1;
       }
-      char* const chunk = next_ != end_ ? std::exchange(next_, next_ + chunk_bytes) : nullptr;
+      chunk* const c = left_ != 0 ? next_++ : nullptr;
+      if (c != nullptr) --left_;
+      const bool many = taken_ >= region::chunk_count;
+      if (c != nullptr) ++taken_;
       lock_.unlock();
-      if (fresh != nullptr) ::munmap(fresh, region_bytes);  // somebody else was faster
-      if (chunk != nullptr) {
-        ::madvise(chunk, chunk_bytes, madv_populate_write);  // if it can: else they fault in
-        return chunk;
+      if (fresh != nullptr) ::munmap(fresh, region::bytes);  // somebody else was faster
+      if (c != nullptr) {
+        if (many) ::madvise(region::blocks_of(*c), chunk::bytes, madv_populate_write);  // else they fault in
+        return *c;
       }
       fresh = map_region();
-      if (fresh == nullptr) return from_the_heap();
     }
   }
 
  private:
-  static constexpr std::size_t region_bytes = 2 * 1024 * 1024;
-  static constexpr std::size_t from_heap = region_bytes / chunk_bytes;
-
-  static char* from_the_heap() { return static_cast<char*>(::operator new (chunk_bytes, std::align_val_t{64})); }
-
-  // Null if there is no memory.
-  static char* map_region() noexcept {
-    void* const p = ::mmap(nullptr, region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p != MAP_FAILED ? static_cast<char*>(p) : nullptr;
+  static region* map_region() {
+    void* const p =
+        ::mmap(nullptr, 2 * region::bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) throw std::bad_alloc();
+    char* const base = static_cast<char*>(p);
+    const std::size_t before = -reinterpret_cast<std::uintptr_t>(p) % region::bytes;
+    if (before != 0) ::munmap(base, before);
+    ::munmap(base + before + region::bytes, region::bytes - before);
+    ::madvise(base + before, region::bytes, MADV_NOHUGEPAGE);
+    return ::new (base + before) region;
   }
 
-  std::atomic<std::size_t> taken_{0};
   spin_lock lock_;
-  char* next_ = nullptr;
-  char* end_ = nullptr;
+  chunk* next_ = nullptr;
+  std::size_t left_ = 0;
+  std::size_t taken_ = 0;
 };
 
 constinit chunk_source chunks;
 
-/// Not from the heap either, for the same reason.
-class magazine_source {
- public:
-  /// Throws std::bad_alloc.
-  magazine* take() {
-    for (;;) {
-      if (magazine* m = cut()) return m;
-      char* const chunk = chunks.take();  // without the lock: operator new may be the user's
-      lock_.lock();
-      top_ = ::new (chunk) rest{top_, chunk_bytes / sizeof(magazine)};
-      lock_.unlock();
-    }
-  }
-
-  /// Null if there is no memory.
-  magazine* try_take() noexcept {
-    try {
-      return take();
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    }
-  }
-
- private:
-  /// What is left of a chunk, at its begin.
-  struct rest {
-    rest* below;
-    std::size_t left;
-  };
-
-  magazine* cut() noexcept {
-    lock_.lock();
-    rest* const from = top_;
-    if (from != nullptr) {
-      const rest r = *from;
-      top_ = r.left == 1 ? r.below : ::new (reinterpret_cast<char*>(from) + sizeof(magazine)) rest{r.below, r.left - 1};
-    }
-    lock_.unlock();
-    return from != nullptr ? ::new (from) magazine : nullptr;
-  }
-
-  spin_lock lock_;
-  rest* top_ = nullptr;
-};
-
-constinit magazine_source magazines;
-
-/// What all threads share, a size class: full magazines and empty ones. Never destroyed: threads may end after static
-/// destructors have run.
+/// The free blocks of one size, for all threads.
 class depot {
  public:
-  /// A full magazine, for an empty one or none. Throws std::bad_alloc, `empty` being kept then.
-  magazine* exchange_for_full(magazine*& empty, std::size_t block_bytes) {
+  /// Between one block and `most`, in the order of their addresses; returns how many. Throws std::bad_alloc.
+  std::size_t take(void** blocks, std::size_t most, std::size_t block_bytes) {
     lock_.lock();
-    if (magazine* m = full_) {
-      full_ = m->next;
-      push(empty_, empty);
-      empty = nullptr;
+    while (first_ == nullptr) {
       lock_.unlock();
-      return m;
+      chunk& fresh = chunks.take();
+      lock_.lock();
+      add(fresh, block_bytes);
+    }
+    std::size_t n = 0;
+    while (n != most && first_ != nullptr) {
+      n += take_from(*first_, blocks + n, most - n, block_bytes);
+      if (first_->some == 0) first_ = first_->next;
     }
     lock_.unlock();
-    return carve(block_bytes, empty);
+    return n;
   }
 
-  /// An empty magazine, for a full one or none; null if there is no memory for one.
-  magazine* exchange_for_empty(magazine* full) noexcept {
+  void put(void* const* blocks, std::size_t count, std::size_t block_bytes) noexcept {
     lock_.lock();
-    push(full_, full);
-    magazine* m = empty_;
-    if (m != nullptr) empty_ = m->next;
-    lock_.unlock();
-    return m != nullptr ? m : magazines.try_take();
-  }
-
-  void put_partial(magazine* m, std::size_t count) noexcept {
-    lock_.lock();
-    while (count != 0) {
-      if (loose_count_ == batch && !gather_loose()) break;  // what finds no room stays in its chunk, unused
-      loose_[loose_count_++] = m->blocks[--count];
+    for (std::size_t i = 0; i < count; ++i) {
+      chunk& c = region::chunk_of(blocks[i]);
+      const auto offset = static_cast<std::uint32_t>(static_cast<char*>(blocks[i]) - region::blocks_of(c));
+      const std::uint32_t block = offset / static_cast<std::uint32_t>(block_bytes);
+      if (c.some == 0) list(c);
+      c.free[block / 64] |= std::uint64_t{1} << block % 64;
+      c.some |= std::uint64_t{1} << block / 64;
     }
-    push(empty_, m);
     lock_.unlock();
   }
 
  private:
-  static void push(magazine*& list, magazine* m) noexcept {
-    if (m == nullptr) return;
-    m->next = list;
-    list = m;
-  }
+  void list(chunk& c) noexcept { c.next = std::exchange(first_, &c); }
 
-  // Makes a full magazine of the loose blocks. Under the lock.
-  bool gather_loose() noexcept {
-    magazine* m = empty_;
-    if (m != nullptr)
-      empty_ = m->next;
-    else
-      m = magazines.try_take();
-    if (m == nullptr) return false;
-    std::copy_n(loose_, batch, m->blocks);
-    loose_count_ = 0;
-    push(full_, m);
-    return true;
-  }
-
-  // A new chunk: its first magazine is the caller's, the others go to the depot. Chunks are kept for the process's
-  // life.
-  magazine* carve(std::size_t block_bytes, magazine*& empty) {
-    magazine* mine = empty != nullptr ? empty : magazines.take();
-    empty = mine;  // should what follows throw
-    char* chunk = chunks.take();
-    const auto load = [&](magazine& m, std::size_t first) {
-      // Handed out from the back: in the order of their addresses.
-      for (std::size_t i = 0; i < batch; ++i) m.blocks[batch - 1 - i] = chunk + (first + i) * block_bytes;
-    };
-    load(*mine, 0);
-    empty = nullptr;
-    for (std::size_t first = batch; first + batch <= chunk_bytes / block_bytes; first += batch) {
-      auto* m = magazines.try_take();
-      if (m == nullptr) break;
-      load(*m, first);
-      exchange_full_in(m);
+  void add(chunk& c, std::size_t block_bytes) noexcept {
+    const std::size_t blocks = chunk::bytes / block_bytes;
+    c.some = 0;
+    for (std::size_t i = 0; i < std::size(c.free); ++i) {
+      const std::size_t here = std::min<std::size_t>(blocks - std::min(blocks, i * 64), 64);
+      c.free[i] = here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1;
+      if (here != 0) c.some |= std::uint64_t{1} << i;
     }
-    return mine;
+    list(c);
   }
 
-  void exchange_full_in(magazine* m) noexcept {
-    lock_.lock();
-    // At the end of the list, so that a new chunk is used in the order of its addresses.
-    magazine** last = &full_;
-    while (*last != nullptr) last = &(*last)->next;
-    m->next = nullptr;
-    *last = m;
-    lock_.unlock();
+  static std::size_t take_from(chunk& c, void** blocks, std::size_t most, std::size_t block_bytes) noexcept {
+    char* const base = region::blocks_of(c);
+    std::size_t n = 0;
+    while (n != most && c.some != 0) {
+      const auto word = static_cast<std::size_t>(std::countr_zero(c.some));
+      std::uint64_t& bits = c.free[word];
+      for (; n != most && bits != 0; bits &= bits - 1)
+        blocks[n++] = base + (word * 64 + static_cast<std::size_t>(std::countr_zero(bits))) * block_bytes;
+      if (bits == 0) c.some &= c.some - 1;
+    }
+    return n;
   }
 
-  spin_lock lock_;  // before those of magazines and of chunks
-  magazine* full_ = nullptr;
-  magazine* empty_ = nullptr;
-  std::size_t loose_count_ = 0;  // blocks that ended threads had left in part-full magazines
-  void* loose_[batch];
+  spin_lock lock_;  // before that of chunks
+  chunk* first_ = nullptr;
 };
 
-std::array<depot, class_count>& depots() { return immortal<std::array<depot, class_count>>(); }
+// Never destroyed: threads may end after static destructors have run.
+constinit std::array<depot, class_count> depots;
+constinit depot arrays;  // of caches
+constexpr std::size_t array_bytes = cached * sizeof(void*);
 
-/// `current` is taken from and put to; `spare` is full or empty, so that taking and putting in turn does not go to the
-/// depot.
-struct free_list {
-  magazine* current = nullptr;
-  std::size_t count = 0;
-  magazine* spare = nullptr;
-  bool spare_full = false;
+/// Free blocks, the next to be used last. In an array, so that taking one does not touch it: a block that another core
+/// has freed costs its new user a store and not a load.
+struct block_cache {
+  void** blocks = nullptr;
+  std::uint32_t count = 0;
+  std::uint32_t room = 0;
 };
 
 struct thread_cache {
-  std::array<free_list, class_count> lists;
+  std::array<block_cache, class_count> of_class;
   bool registered = false;
 };
 
@@ -276,10 +231,11 @@ thread_local thread_cache cache_of_this_thread __attribute__((tls_model("initial
 struct cache_owner {
   ~cache_owner() {
     for (std::size_t c = 0; c < class_count; ++c) {
-      free_list& l = cache_of_this_thread.lists[c];
-      if (l.spare != nullptr) depots()[c].put_partial(l.spare, l.spare_full ? batch : 0);
-      if (l.current != nullptr) depots()[c].put_partial(l.current, l.count);
-      l = {};
+      const block_cache ended = std::exchange(cache_of_this_thread.of_class[c], {});
+      if (ended.blocks == nullptr) continue;
+      depots[c].put(ended.blocks, ended.count, class_bytes(c));
+      void* const array = ended.blocks;
+      arrays.put(&array, 1, array_bytes);
     }
   }
 };
@@ -295,32 +251,39 @@ struct cache_owner {
   t.registered = true;
 }
 
-[[gnu::noinline]] void refill(thread_cache& t, std::size_t c) {
+/// Throws std::bad_alloc.
+void make_array(thread_cache& t, block_cache& l) {
   if (!t.registered) register_cache(t);
-  free_list& l = t.lists[c];
-  if (l.spare_full) {
-    std::swap(l.current, l.spare);
-    l.spare_full = false;
-  } else {
-    l.current = depots()[c].exchange_for_full(l.current, class_bytes(c));
-  }
-  l.count = batch;
+  void* array = nullptr;
+  arrays.take(&array, 1, array_bytes);
+  l.blocks = static_cast<void**>(array);
+  l.room = cached;
 }
 
-/// False: there is no memory for another magazine.
-[[gnu::noinline]] bool make_room(thread_cache& t, std::size_t c) noexcept {
-  if (!t.registered) register_cache(t);
-  free_list& l = t.lists[c];
-  if (l.spare == nullptr || l.spare_full) {
-    magazine* empty = depots()[c].exchange_for_empty(l.spare);
-    l.spare = empty;
-    l.spare_full = false;
-    if (empty == nullptr) return false;
+[[gnu::noinline]] void refill(thread_cache& t, std::size_t c) {
+  block_cache& l = t.of_class[c];
+  if (l.blocks == nullptr) make_array(t, l);
+  const std::size_t n = depots[c].take(l.blocks, batch, class_bytes(c));
+  std::reverse(l.blocks, l.blocks + n);
+  l.count = static_cast<std::uint32_t>(n);
+}
+
+/// For a block that its thread's cache has no room for.
+[[gnu::noinline]] void free_in_full(thread_cache& t, std::size_t c, void* p) noexcept {
+  block_cache& l = t.of_class[c];
+  if (l.blocks == nullptr) {
+    try {
+      make_array(t, l);
+    } catch (const std::bad_alloc&) {
+      depots[c].put(&p, 1, class_bytes(c));
+      return;
+    }
+  } else {
+    depots[c].put(l.blocks, batch, class_bytes(c));
+    std::copy(l.blocks + batch, l.blocks + cached, l.blocks);
+    l.count = cached - batch;
   }
-  std::swap(l.current, l.spare);
-  l.spare_full = l.spare != nullptr;
-  l.count = 0;
-  return true;
+  l.blocks[l.count++] = p;
 }
 
 }  // namespace
@@ -330,11 +293,11 @@ void* allocate_record(std::size_t size, std::size_t alignment) {
     return ::operator new (size, std::align_val_t{alignment});
   const std::size_t c = class_of(rounded(size, alignment));
   thread_cache& t = this_cache();
-  free_list& l = t.lists[c];
+  block_cache& l = t.of_class[c];
   if (l.count == 0) [[unlikely]]
     refill(t, c);
-  void* p = l.current->blocks[--l.count];
-  if (l.count >= fetch_ahead) __builtin_prefetch(l.current->blocks[l.count - fetch_ahead], 1);
+  void* p = l.blocks[--l.count];
+  if (l.count >= fetch_ahead) __builtin_prefetch(l.blocks[l.count - fetch_ahead], 1);
   return p;
 }
 
@@ -345,11 +308,12 @@ void free_record(void* p, std::size_t size, std::size_t alignment) noexcept {
   }
   const std::size_t c = class_of(rounded(size, alignment));
   thread_cache& t = this_cache();
-  free_list& l = t.lists[c];
-  if (l.current == nullptr || l.count == batch) [[unlikely]] {
-    if (!make_room(t, c)) return;  // no memory to note it down: the block stays in its chunk, unused
+  block_cache& l = t.of_class[c];
+  if (l.count == l.room) [[unlikely]] {
+    free_in_full(t, c, p);
+    return;
   }
-  l.current->blocks[l.count++] = p;  // NOLINT(clang-analyzer-core.NullDereference): make_room() has seen to it
+  l.blocks[l.count++] = p;
 }
 
 }  // namespace coir::detail

@@ -1,8 +1,11 @@
-// Memory for start records: aligned, never given out twice, handed back by threads that end.
+// Memory for start records: aligned, never given out twice, in order, handed back by threads that end.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <mutex>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -132,6 +135,75 @@ TEST(RecordPool, ThreadsThatOnlyAllocateHandBackWhatTheyDidNotUse) {
   if (can_measure) {
     EXPECT_LT(resident_pages() - before, 1'000);
   }
+}
+
+// However they were freed: the first to touch them again goes from one to the next.
+TEST(RecordPool, BlocksComeBackInTheOrderOfTheirAddresses) {
+  if (!can_measure) GTEST_SKIP() << "from the heap under a sanitizer";
+  for (const std::size_t size : {64U, 128U, 160U, 352U, 512U}) {
+    std::vector<char*> pieces(20'000);
+    const auto allocate = [&] {
+      for (char*& p : pieces) p = static_cast<char*>(allocate_record(size, 8));
+    };
+    allocate();
+    std::shuffle(pieces.begin(), pieces.end(), std::mt19937(1));
+    for (char* p : pieces) free_record(p, size, 8);
+    allocate();
+    std::size_t neighbours = 0;
+    for (std::size_t i = 1; i < pieces.size(); ++i)
+      if (pieces[i] == pieces[i - 1] + size) ++neighbours;
+    EXPECT_GT(neighbours, pieces.size() * 9 / 10) << "of " << size << " bytes";
+    for (char* p : pieces) free_record(p, size, 8);
+  }
+}
+
+/// Threads that allocate, hand to each other and free pieces of several sizes; each piece knows what was written to it.
+TEST(RecordPool, NoPieceIsGivenToTwo) {
+  constexpr std::size_t sizes[] = {64, 128, 192, 512};
+  struct piece {
+    std::uint64_t* at;
+    std::size_t size;
+    std::uint64_t mark;
+  };
+  std::mutex lock;
+  std::vector<piece> shared;
+  std::atomic<int> wrong{0};
+  const auto mark_ends = [](const piece& p) {
+    p.at[0] = p.mark;
+    p.at[p.size / sizeof(std::uint64_t) - 1] = ~p.mark;
+  };
+  const auto end = [&](const piece& p) {
+    if (p.at[0] != p.mark || p.at[p.size / sizeof(std::uint64_t) - 1] != ~p.mark) ++wrong;
+    free_record(p.at, p.size, 8);
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      std::vector<piece> mine;
+      for (int i = 0; i < scaled(500); ++i) {
+        for (auto n = random() % 300; n != 0; --n) {
+          const std::size_t size = sizes[random() % std::size(sizes)];
+          const auto mark = (std::uint64_t{random()} << 32) + random();
+          mine.push_back({static_cast<std::uint64_t*>(allocate_record(size, 8)), size, mark});
+          mark_ends(mine.back());
+        }
+        std::shuffle(mine.begin(), mine.end(), random);
+        {
+          const std::lock_guard locked(lock);
+          mine.swap(shared);
+        }
+        for (auto n = random() % (mine.size() + 1); n != 0; --n) {
+          end(mine.back());
+          mine.pop_back();
+        }
+      }
+      for (const piece& p : mine) end(p);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (const piece& p : shared) end(p);
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace
