@@ -96,10 +96,11 @@ BENCHMARK(switch_there_and_back_1000_stacks)
     ->Args({63, 12});
 
 /// A hundred thousand stacks, all of which have left the caches when their turns come: what waking a fiber costs at
-/// least if it is one of many, and starting one on a stack that was used long ago.
-void switch_there_and_back_cold(benchmark::State& state) {
+/// least if it is one of many, and starting one on a stack that was used long ago; scattered, or one after the other,
+/// two of which are being fetched meanwhile.
+void switch_there_and_back_cold(benchmark::State& state, bool scattered) {
   constexpr std::size_t count = 100'000;
-  constexpr std::size_t scattered = 7919;  // a stride that visits all
+  const std::size_t stride = scattered ? 7919 : 1;  // it visits all
   const stack_memory memory(count, 63 * page);
   std::vector<fcontext_t> contexts;
   for (std::size_t i = 0; i < count; ++i) {
@@ -108,11 +109,13 @@ void switch_there_and_back_cold(benchmark::State& state) {
   }
   std::size_t next = 0;
   for (auto _ : state) {
+    if (!scattered) __builtin_prefetch(contexts[(next + 2) % count], 1);
     contexts[next] = jump_fcontext(contexts[next], nullptr).fctx;
-    next = (next + scattered) % count;
+    next = (next + stride) % count;
   }
 }
-BENCHMARK(switch_there_and_back_cold)->Iterations(200'000);
+BENCHMARK_CAPTURE(switch_there_and_back_cold, scattered, true)->Iterations(200'000);
+BENCHMARK_CAPTURE(switch_there_and_back_cold, in_order, false)->Iterations(200'000);
 
 void boost_fiber_resume_there_and_back(benchmark::State& state) {
   context::fiber other([](context::fiber&& consumer) {

@@ -1,5 +1,6 @@
-// A set of small numbers that gives the least of them, or the greatest: a bit each, and above every 64 of those words
-// a word that says which are not zero. Of a million, 16 KiB tell which to take, 256 bytes where to look.
+// A set of small numbers that gives the least of them, or the greatest: a bit each, and for every 64 of those words
+// a word that says which are not zero. For a million these are 245, of which those before the first that is not zero
+// are looked at once.
 #pragma once
 
 #include <algorithm>

@@ -14,18 +14,20 @@
 // call, by a function that is never inlined (docs/thread-local-storage.md).
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <new>
 #include <utility>
 
+#include <cxxabi.h>
 #include <sys/mman.h>
 
 #include <coir/spin_lock.hpp>
 #include <coir/start_record.hpp>
 
 #include "madvise.hpp"
+
+extern "C" void* __dso_handle;  // NOLINT: the toolchain's name
 
 namespace coir::detail {
 
@@ -96,7 +98,7 @@ static_assert(sizeof(region) <= chunk::bytes);
 /// all memory of the process locked; and operator new may be the user's. The pages of a chunk are made resident in one
 /// call in a program with many. Rejected: huge pages. They are faster, but for the first touch of each, which takes
 /// long, and very long on a virtual machine whose host takes back just such memory: too long while a lock may be held.
-class chunk_source {
+class alignas(64) chunk_source {
  public:
   /// Throws std::bad_alloc.
   chunk& take() {
@@ -122,16 +124,20 @@ class chunk_source {
   }
 
  private:
+  // Twice as much, for a moment, to have an aligned one: the upper one, which is next to the last, since the system
+  // maps from the top.
   static region* map_region() {
     void* const p =
         ::mmap(nullptr, 2 * region::bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) throw std::bad_alloc();
-    char* const base = static_cast<char*>(p);
-    const std::size_t before = -reinterpret_cast<std::uintptr_t>(p) % region::bytes;
-    if (before != 0) ::munmap(base, before);
-    ::munmap(base + before + region::bytes, region::bytes - before);
-    ::madvise(base + before, region::bytes, MADV_NOHUGEPAGE);
-    return ::new (base + before) region;
+    char* const begin = static_cast<char*>(p);
+    char* const end = begin + 2 * region::bytes;
+    char* const base = reinterpret_cast<char*>(&region::of(begin + region::bytes));
+    ::munmap(begin, static_cast<std::size_t>(base - begin));
+    char* const above = base + region::bytes;
+    if (above != end) ::munmap(above, static_cast<std::size_t>(end - above));
+    ::madvise(base, region::bytes, MADV_NOHUGEPAGE);
+    return ::new (base) region;
   }
 
   spin_lock lock_;
@@ -143,7 +149,7 @@ class chunk_source {
 constinit chunk_source chunks;
 
 /// The free blocks of one size, for all threads.
-class depot {
+class alignas(64) depot {
  public:
   /// Between one block and `most`, in the order of their addresses; returns how many. Throws std::bad_alloc.
   std::size_t take(void** blocks, std::size_t most, std::size_t block_bytes) {
@@ -151,8 +157,9 @@ class depot {
     while (first_ == nullptr) {
       lock_.unlock();
       chunk& fresh = chunks.take();
+      fill(fresh, block_bytes);
       lock_.lock();
-      add(fresh, block_bytes);
+      list(fresh);
     }
     std::size_t n = 0;
     while (n != most && first_ != nullptr) {
@@ -179,7 +186,7 @@ class depot {
  private:
   void list(chunk& c) noexcept { c.next = std::exchange(first_, &c); }
 
-  void add(chunk& c, std::size_t block_bytes) noexcept {
+  static void fill(chunk& c, std::size_t block_bytes) noexcept {
     const std::size_t blocks = chunk::bytes / block_bytes;
     c.some = 0;
     for (std::size_t i = 0; i < std::size(c.free); ++i) {
@@ -187,7 +194,6 @@ class depot {
       c.free[i] = here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1;
       if (here != 0) c.some |= std::uint64_t{1} << i;
     }
-    list(c);
   }
 
   static std::size_t take_from(chunk& c, void** blocks, std::size_t most, std::size_t block_bytes) noexcept {
@@ -203,7 +209,7 @@ class depot {
     return n;
   }
 
-  spin_lock lock_;  // before that of chunks
+  spin_lock lock_;  // never held together with that of chunks
   chunk* first_ = nullptr;
 };
 
@@ -227,33 +233,29 @@ struct thread_cache {
 
 thread_local thread_cache cache_of_this_thread __attribute__((tls_model("initial-exec")));
 
-/// Hands the blocks of an ending thread back.
-struct cache_owner {
-  ~cache_owner() {
-    for (std::size_t c = 0; c < class_count; ++c) {
-      const block_cache ended = std::exchange(cache_of_this_thread.of_class[c], {});
-      if (ended.blocks == nullptr) continue;
-      depots[c].put(ended.blocks, ended.count, class_bytes(c));
-      void* const array = ended.blocks;
-      arrays.put(&array, 1, array_bytes);
-    }
-  }
-};
-
 [[gnu::noinline]] thread_cache& this_cache() noexcept {
   asm volatile("" ::: "memory");
   return cache_of_this_thread;
 }
 
-[[gnu::noinline]] void register_cache(thread_cache& t) {
-  static thread_local cache_owner owner;
-  asm volatile("" : : "r"(&owner) : "memory");
-  t.registered = true;
+/// Hands the blocks of an ending thread back.
+void give_cache_back(void*) noexcept {
+  thread_cache& t = this_cache();
+  for (std::size_t c = 0; c < class_count; ++c) {
+    const block_cache ended = std::exchange(t.of_class[c], {});
+    if (ended.blocks == nullptr) continue;
+    depots[c].put(ended.blocks, ended.count, class_bytes(c));
+    void* const array = ended.blocks;
+    arrays.put(&array, 1, array_bytes);
+  }
+  t.registered = false;
 }
 
 /// Throws std::bad_alloc.
 void make_array(thread_cache& t, block_cache& l) {
-  if (!t.registered) register_cache(t);
+  // Not a thread_local's destructor: those run once, but a cache may be filled anew by a later one's.
+  if (!t.registered && abi::__cxa_thread_atexit(&give_cache_back, nullptr, &__dso_handle) != 0) throw std::bad_alloc();
+  t.registered = true;
   void* array = nullptr;
   arrays.take(&array, 1, array_bytes);
   l.blocks = static_cast<void**>(array);

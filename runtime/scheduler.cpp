@@ -16,17 +16,12 @@ namespace coir::detail {
 
 namespace {
 
-/// A core looks up several pages at a time only if the prefetches follow upon one another: so control blocks, eight at
-/// once. And of the one that is next its context, with the room below that the first calls of its fiber are going to
-/// write, as far down as a sleep_for() goes.
-[[gnu::always_inline]] inline void prefetch_stacks(fiber* const* stacks, std::size_t count) noexcept {
-  constexpr std::size_t at_once = 8;
-  if (count % at_once == 0)
-    for (std::size_t i = count - std::min(count, at_once); i < count; ++i)
-      prefetch_lines<sizeof(fiber) / cache_line>(stacks[i]);
-  constexpr std::size_t first_calls = 10;
-  if (count != 0)
-    prefetch_lines<first_calls + 2>(static_cast<const char*>(stacks[count - 1]->suspended) - first_calls * cache_line);
+/// What a fiber touches that begins on a free stack: the control block, the context below it, and the room for its
+/// first calls, as far down as a sleep_for() goes.
+[[gnu::always_inline]] inline void prefetch_stack(const fiber* f) noexcept {
+  constexpr std::size_t below = 13;
+  constexpr std::size_t of_block = 3;
+  prefetch_lines<below + of_block>(reinterpret_cast<const char*>(f) - below * cache_line);
 }
 
 }  // namespace
@@ -230,7 +225,7 @@ fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
   p.stack_count.set(free);
   if (free < p.cold_stacks) [[unlikely]] {
     p.cold_stacks = free;
-    prefetch_stacks(p.stacks, free);
+    if (free >= 2) prefetch_stack(p.stacks[free - 2]);
   }
   asan_begin_stack(f->bottom, f->suspended);
   f->record = static_cast<start_record*>(fresh);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <system_error>
 #include <utility>
@@ -237,9 +238,9 @@ std::size_t stack_pool::take(fiber** stacks, std::size_t most) noexcept {
 std::vector<fiber*> stack_pool::fibers() {
   const std::lock_guard locked(lock_);
   const tsan_section section(this);
-  std::vector<fiber*> all(fibers_.size());
-  all.erase(std::copy_if(fibers_.begin(), fibers_.end(), all.begin(), [](fiber* f) { return f != nullptr; }),
-            all.end());
+  std::vector<fiber*> all;
+  all.reserve(fibers_.size() - blank_.size());
+  std::copy_if(fibers_.begin(), fibers_.end(), std::back_inserter(all), [](fiber* f) { return f != nullptr; });
   return all;
 }
 

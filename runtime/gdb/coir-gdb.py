@@ -76,7 +76,10 @@ def is_core():
 
 def pointers(vector):
     begin, end = word(vector), word(vector + 8)
-    return [word(p) for p in range(begin, end, 8)]
+    if begin == end:
+        return []
+    items = bytes(gdb.selected_inferior().read_memory(begin, end - begin))
+    return [int.from_bytes(items[i : i + 8], "little") for i in range(0, len(items), 8)]
 
 
 class Fiber:
