@@ -151,31 +151,33 @@ constinit chunk_source chunks;
 /// The free blocks of one size, for all threads.
 class alignas(64) depot {
  public:
+  explicit constexpr depot(std::size_t block_bytes) noexcept : block_bytes_(static_cast<std::uint32_t>(block_bytes)) {}
+
   /// Between one block and `most`, in the order of their addresses; returns how many. Throws std::bad_alloc.
-  std::size_t take(void** blocks, std::size_t most, std::size_t block_bytes) {
+  std::size_t take(void** blocks, std::size_t most) {
     lock_.lock();
     while (first_ == nullptr) {
       lock_.unlock();
       chunk& fresh = chunks.take();
-      fill(fresh, block_bytes);
+      fill(fresh);
       lock_.lock();
       list(fresh);
     }
     std::size_t n = 0;
     while (n != most && first_ != nullptr) {
-      n += take_from(*first_, blocks + n, most - n, block_bytes);
+      n += take_from(*first_, blocks + n, most - n);
       if (first_->some == 0) first_ = first_->next;
     }
     lock_.unlock();
     return n;
   }
 
-  void put(void* const* blocks, std::size_t count, std::size_t block_bytes) noexcept {
+  void put(void* const* blocks, std::size_t count) noexcept {
     lock_.lock();
     for (std::size_t i = 0; i < count; ++i) {
       chunk& c = region::chunk_of(blocks[i]);
       const auto offset = static_cast<std::uint32_t>(static_cast<char*>(blocks[i]) - region::blocks_of(c));
-      const std::uint32_t block = offset / static_cast<std::uint32_t>(block_bytes);
+      const std::uint32_t block = offset / block_bytes_;
       if (c.some == 0) list(c);
       c.free[block / 64] |= std::uint64_t{1} << block % 64;
       c.some |= std::uint64_t{1} << block / 64;
@@ -186,8 +188,8 @@ class alignas(64) depot {
  private:
   void list(chunk& c) noexcept { c.next = std::exchange(first_, &c); }
 
-  static void fill(chunk& c, std::size_t block_bytes) noexcept {
-    const std::size_t blocks = chunk::bytes / block_bytes;
+  void fill(chunk& c) const noexcept {
+    const std::size_t blocks = chunk::bytes / block_bytes_;
     c.some = 0;
     for (std::size_t i = 0; i < std::size(c.free); ++i) {
       const std::size_t here = std::min<std::size_t>(blocks - std::min(blocks, i * 64), 64);
@@ -196,14 +198,14 @@ class alignas(64) depot {
     }
   }
 
-  static std::size_t take_from(chunk& c, void** blocks, std::size_t most, std::size_t block_bytes) noexcept {
+  std::size_t take_from(chunk& c, void** blocks, std::size_t most) const noexcept {
     char* const base = region::blocks_of(c);
     std::size_t n = 0;
     while (n != most && c.some != 0) {
       const auto word = static_cast<std::size_t>(std::countr_zero(c.some));
       std::uint64_t& bits = c.free[word];
       for (; n != most && bits != 0; bits &= bits - 1)
-        blocks[n++] = base + (word * 64 + static_cast<std::size_t>(std::countr_zero(bits))) * block_bytes;
+        blocks[n++] = base + (word * 64 + static_cast<std::size_t>(std::countr_zero(bits))) * block_bytes_;
       if (bits == 0) c.some &= c.some - 1;
     }
     return n;
@@ -211,12 +213,17 @@ class alignas(64) depot {
 
   spin_lock lock_;  // never held together with that of chunks
   chunk* first_ = nullptr;
+  const std::uint32_t block_bytes_;
 };
 
+template <std::size_t... Classes>
+constexpr std::array<depot, class_count> make_depots(std::index_sequence<Classes...>) noexcept {
+  return {depot(class_bytes(Classes))...};
+}
+
 // Never destroyed: threads may end after static destructors have run.
-constinit std::array<depot, class_count> depots;
-constinit depot arrays;  // of caches
-constexpr std::size_t array_bytes = cached * sizeof(void*);
+constinit std::array<depot, class_count> depots = make_depots(std::make_index_sequence<class_count>());
+constinit depot arrays(cached * sizeof(void*));  // of caches
 
 /// Free blocks, the next to be used last. In an array, so that taking one does not touch it: a block that another core
 /// has freed costs its new user a store and not a load.
@@ -244,9 +251,9 @@ void give_cache_back(void*) noexcept {
   for (std::size_t c = 0; c < class_count; ++c) {
     const block_cache ended = std::exchange(t.of_class[c], {});
     if (ended.blocks == nullptr) continue;
-    depots[c].put(ended.blocks, ended.count, class_bytes(c));
+    depots[c].put(ended.blocks, ended.count);
     void* const array = ended.blocks;
-    arrays.put(&array, 1, array_bytes);
+    arrays.put(&array, 1);
   }
   t.registered = false;
 }
@@ -257,7 +264,7 @@ void make_array(thread_cache& t, block_cache& l) {
   if (!t.registered && abi::__cxa_thread_atexit(&give_cache_back, nullptr, &__dso_handle) != 0) throw std::bad_alloc();
   t.registered = true;
   void* array = nullptr;
-  arrays.take(&array, 1, array_bytes);
+  arrays.take(&array, 1);
   l.blocks = static_cast<void**>(array);
   l.room = cached;
 }
@@ -265,7 +272,7 @@ void make_array(thread_cache& t, block_cache& l) {
 [[gnu::noinline]] void refill(thread_cache& t, std::size_t c) {
   block_cache& l = t.of_class[c];
   if (l.blocks == nullptr) make_array(t, l);
-  const std::size_t n = depots[c].take(l.blocks, batch, class_bytes(c));
+  const std::size_t n = depots[c].take(l.blocks, batch);
   std::reverse(l.blocks, l.blocks + n);
   l.count = static_cast<std::uint32_t>(n);
 }
@@ -277,11 +284,11 @@ void make_array(thread_cache& t, block_cache& l) {
     try {
       make_array(t, l);
     } catch (const std::bad_alloc&) {
-      depots[c].put(&p, 1, class_bytes(c));
+      depots[c].put(&p, 1);
       return;
     }
   } else {
-    depots[c].put(l.blocks, batch, class_bytes(c));
+    depots[c].put(l.blocks, batch);
     std::copy(l.blocks + batch, l.blocks + cached, l.blocks);
     l.count = cached - batch;
   }
