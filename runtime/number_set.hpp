@@ -1,6 +1,5 @@
 // A set of small numbers that gives the least of them, or the greatest: a bit each, and for every 64 of those words
-// a word that says which are not zero. For a million these are 245, of which those before the first that is not zero
-// are looked at once.
+// a word that says which are not zero. For a million these are 245, and it is known where among them to begin.
 #pragma once
 
 #include <algorithm>
