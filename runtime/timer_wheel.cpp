@@ -31,7 +31,9 @@ bool timer_wheel::make_room(std::size_t slot) noexcept {
   try {
     if (slots_ == nullptr) slots_ = std::make_unique<std::array<std::vector<timer_entry>, slot_count>>();
     std::vector<timer_entry>& entries = (*slots_)[slot];
-    entries.reserve(std::max(entries.capacity() * 2, first_capacity));
+    // Many sleepers put some hundred into each of hundreds of slots: there by few steps.
+    const std::size_t growth = entries.capacity() < large_capacity ? 4 : 2;
+    entries.reserve(std::max(entries.capacity() * growth, first_capacity));
   } catch (const std::bad_alloc&) {
     return false;
   }

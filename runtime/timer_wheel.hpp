@@ -76,6 +76,7 @@ class timer_wheel {
   static constexpr std::int64_t slot_count = 1024;
   static constexpr std::size_t word_bits = 64;
   static constexpr std::size_t first_capacity = 16;  // kept by an empty slot
+  static constexpr std::size_t large_capacity = 256;
   static constexpr std::size_t fetch_ahead = 8;
 
   static std::int64_t number_of(deadline t) noexcept { return t >> slot_bits; }
