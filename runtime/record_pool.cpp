@@ -292,7 +292,7 @@ void make_array(thread_cache& t, block_cache& l) {
     std::copy(l.blocks + batch, l.blocks + cached, l.blocks);
     l.count = cached - batch;
   }
-  l.blocks[l.count++] = p;
+  l.blocks[l.count++] = p;  // NOLINT(clang-analyzer-core.NullDereference): make_array() has seen to it
 }
 
 }  // namespace
