@@ -2,12 +2,9 @@
 // and all synchronization is the lock's.
 #include <coir/local_table.hpp>
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <utility>
 
 #include <coir/spin_lock.hpp>
@@ -16,9 +13,8 @@
 #include "fiber.hpp"
 #include "immortal.hpp"
 #include "report.hpp"
+#include "thread_end.hpp"
 #include "worker.hpp"
-
-extern "C" void* __dso_handle;  // NOLINT: the toolchain's name
 
 namespace coir::detail {
 
@@ -104,9 +100,7 @@ local_table& make_locals() {
   local_table*& table = this_table();
   if (table == nullptr) {
     auto fresh = std::make_unique<local_table>();
-    // Not a thread_local's destructor: those run once, but a table may be made anew by a later one's.
-    if (current_fiber() == nullptr && abi::__cxa_thread_atexit(&end_thread, nullptr, &__dso_handle) != 0)
-      throw std::bad_alloc();
+    if (current_fiber() == nullptr) at_thread_end(&end_thread);
     table = fresh.release();
   }
   return *table;

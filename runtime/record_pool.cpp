@@ -4,8 +4,7 @@
 //
 // A depot cuts its blocks from chunks, and keeps a bit for each that is free; so those that it gives are neighbours, in
 // the order of their addresses, in whatever order they were freed. After a hundred thousand fibers have ended in any
-// order, the records of the next cost a half of what they cost if they come in that order: they have left the cache,
-// and their pages the TLB.
+// order, their records have left the cache, and the pages the TLB: for the next ones that order would be the dearest.
 //
 // A chunk's bits belong to its depot and are guarded by its lock. It is in the depot's list while any is set. What is
 // not set is in use, or in a thread's cache. Chunks are never given back.
@@ -19,15 +18,13 @@
 #include <new>
 #include <utility>
 
-#include <cxxabi.h>
 #include <sys/mman.h>
 
 #include <coir/spin_lock.hpp>
 #include <coir/start_record.hpp>
 
 #include "madvise.hpp"
-
-extern "C" void* __dso_handle;  // NOLINT: the toolchain's name
+#include "thread_end.hpp"
 
 namespace coir::detail {
 
@@ -109,10 +106,13 @@ class alignas(64) chunk_source {
         next_ = std::exchange(fresh, nullptr)->chunks + 1;
         left_ = region::chunk_count - 1;
       }
-      chunk* const c = left_ != 0 ? next_++ : nullptr;
-      if (c != nullptr) --left_;
-      const bool many = taken_ >= region::chunk_count;
-      if (c != nullptr) ++taken_;
+      chunk* c = nullptr;
+      bool many = false;
+      if (left_ != 0) {
+        --left_;
+        c = next_++;
+        many = taken_++ >= region::chunk_count;
+      }
       lock_.unlock();
       if (fresh != nullptr) ::munmap(fresh, region::bytes);  // somebody else was faster
       if (c != nullptr) {
@@ -260,8 +260,7 @@ void give_cache_back(void*) noexcept {
 
 /// Throws std::bad_alloc.
 void make_array(thread_cache& t, block_cache& l) {
-  // Not a thread_local's destructor: those run once, but a cache may be filled anew by a later one's.
-  if (!t.registered && abi::__cxa_thread_atexit(&give_cache_back, nullptr, &__dso_handle) != 0) throw std::bad_alloc();
+  if (!t.registered) at_thread_end(&give_cache_back);
   t.registered = true;
   void* array = nullptr;
   arrays.take(&array, 1);
