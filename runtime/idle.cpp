@@ -30,7 +30,8 @@
 //   - a wake that found nothing to steal, or only timers to fire, doubles the number of picks that must pass on each
 //     busy processor before that may wake again (wake_gap); a steal sets its victim's to zero;
 //   - a thief takes ready fibers only if the oldest has not moved for steal_ready_after: a queue that moves quickly is
-//     being served, and to spread fibers that talk to each other costs more than it gains;
+//     being served, and to spread fibers that talk to each other costs more than it gains; so is one that grows
+//     while its worker fires timers;
 //   - the monitor (monitor.cpp) catches what these rules are wrong about, within a millisecond.
 //
 // Rejected: waking on every push (Go does; with a pair that talks, every message costs a futex call); spinning until
@@ -165,13 +166,16 @@ bool scheduler::run_due_timers(worker& w) noexcept {
     w.enter_native();
     return true;
   };
+  mine.firing.store(true, std::memory_order_relaxed);
   bool fired = fire_due(mine.timers, time, &mine, enter, [&] { w.leave(); });
-  if (of_idle > time) return fired;
-  for (const auto& p : processors_)
-    if (p->owner() == nullptr) fired = fire_due_of(*p, time, &mine) || fired;
-  idle_lock_.lock();
-  publish_idle_deadline();
-  idle_lock_.unlock();
+  if (of_idle <= time) {
+    for (const auto& p : processors_)
+      if (p->owner() == nullptr) fired = fire_due_of(*p, time, &mine) || fired;
+    idle_lock_.lock();
+    publish_idle_deadline();
+    idle_lock_.unlock();
+  }
+  mine.firing.store(false, std::memory_order_relaxed);
   return fired;
 }
 
@@ -251,11 +255,13 @@ bool scheduler::sleep_until_assigned(worker& w) noexcept {
     set_coarse_time(woken_at);
 
     idle_lock_.lock();
+    const bool kept = keeper_ == &w;
     end_keeping(w);
     const bool assigned = w.held != nullptr;
     idle_lock_.unlock();
     if (assigned) return !stopping_.load(std::memory_order_acquire);
-    if (until != no_deadline && woken_at >= until && take_idle_processor(w)) return true;
+    // Else somebody with an earlier deadline has become the keeper since: two must not wake for the same timers.
+    if (kept && woken_at >= until && take_idle_processor(w)) return true;
   }
 }
 

@@ -53,7 +53,7 @@ struct watch {
 };
 
 /// In ns, after which others fire the timers of a busy processor: it fires its own, unless it computes.
-inline constexpr std::int64_t busy_timer_slack = 500'000;
+inline constexpr std::int64_t busy_timer_slack = 250'000;
 
 class scheduler {
  public:

@@ -78,6 +78,7 @@ runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
   };
   const std::uint32_t fresh = victim.fresh.size();
   const std::uint32_t ready = victim.ready.size();
+  if (victim.firing.load(std::memory_order_relaxed)) seen.ready_since = 0;  // it is going to be served
   const bool fresh_waits =
       still(seen.fresh_head, victim.fresh.head(), seen.fresh_since, steal_fresh_after) && fresh != 0;
   const bool ready_waits =

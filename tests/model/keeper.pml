@@ -184,9 +184,10 @@ end_asleep:
     goto find_work
   :: until != NONE && held[me] == NONE -> /* the time has come */
     atomic {
+      flag = (keeper == me); /* else another has an earlier deadline, or the same */
       end_keeping(me);
       if
-      :: held[me] == NONE && idle > 0 ->
+      :: flag && held[me] == NONE && idle > 0 ->
         asleep[me] = false;
         take_idle_processor(me)
       :: else
