@@ -75,7 +75,7 @@ class alignas(64) processor {
   // --- how eagerly pushes here wake an idle worker (idle.cpp)
   std::atomic<std::uint32_t> wake_gap{0};   // (any) picks that must lie between two wakes; doubled by useless ones
   std::atomic<std::uint32_t> last_wake{0};  // the tick's lower half
-  std::atomic<bool> firing{false};   // (any) its worker fires timers, and serves what they wake after that
+  std::atomic<bool> firing{false};          // (any) its worker fires timers, and serves what they wake after that
   std::atomic<bool> overdue{false};  // (any) the monitor has seen something wait here: take it without further ado
 
   // --- fresh fibers that others keep from running: scheduler::watch_fresh()
