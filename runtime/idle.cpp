@@ -225,17 +225,11 @@ bool scheduler::sleep_until_assigned(worker& w) noexcept {
     const bool all_idle = idle_count() == count;
     const bool surplus = sleepers_.size() > count;
     if (!idle_processors_.empty()) {
-      deadline earliest = no_deadline;
-      for (const auto& p : processors_) {
-        const deadline d = p->timers.earliest();
-        if (d == no_deadline) continue;
-        earliest = std::min(
-            earliest, p->owner() == nullptr ? d : std::min(d, no_deadline - 1 - busy_timer_slack) + busy_timer_slack);
-      }
-      if (earliest < keeper_deadline_) {
+      const deadline next = deadline_for_sleepers();
+      if (next < keeper_deadline_) {
         keeper_ = &w;
-        keeper_deadline_ = earliest;
-        until = earliest;
+        keeper_deadline_ = next;
+        until = next;
       }
     }
     idle_lock_.unlock();
@@ -255,14 +249,27 @@ bool scheduler::sleep_until_assigned(worker& w) noexcept {
     set_coarse_time(woken_at);
 
     idle_lock_.lock();
-    const bool kept = keeper_ == &w;
     end_keeping(w);
     const bool assigned = w.held != nullptr;
+    // Or is not any more: others have fired what this one was to wake for.
+    const bool due = until != no_deadline && deadline_for_sleepers() <= woken_at;
     idle_lock_.unlock();
     if (assigned) return !stopping_.load(std::memory_order_acquire);
-    // Else somebody with an earlier deadline has become the keeper since: two must not wake for the same timers.
-    if (kept && woken_at >= until && take_idle_processor(w)) return true;
+    if (due && take_idle_processor(w)) return true;
   }
+}
+
+// Under idle_lock_. When a sleeper has to fire timers: those of an idle processor when they are due, those of a busy
+// one when its worker should have done so.
+deadline scheduler::deadline_for_sleepers() const noexcept {
+  deadline earliest = no_deadline;
+  for (const auto& p : processors_) {
+    const deadline d = p->timers.earliest();
+    if (d == no_deadline) continue;
+    const std::int64_t slack = p->owner() == nullptr ? 0 : busy_timer_slack;
+    earliest = std::min(earliest, std::min(d, no_deadline - 1 - slack) + slack);
+  }
+  return earliest;
 }
 
 // For a sleeper that has seen work, or a deadline, itself: takes an idle processor and leaves the sleepers. It is a
@@ -293,7 +300,7 @@ void scheduler::hand_over(processor& p, worker& w) noexcept {
   publish_idle_deadline();
 }
 
-// Under idle_lock_: if w is the sleeper that has the timeout, nobody is any more.
+// Under idle_lock_: if w is the keeper, nobody is any more.
 void scheduler::end_keeping(const worker& w) noexcept {
   if (keeper_ != &w) return;
   keeper_ = nullptr;

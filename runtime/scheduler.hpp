@@ -52,8 +52,9 @@ struct watch {
   std::int64_t since = 0;      // the time when this tick was first seen
 };
 
-/// In ns, after which others fire the timers of a busy processor: it fires its own, unless it computes.
-inline constexpr std::int64_t busy_timer_slack = 250'000;
+/// In ns, after which others fire the timers of a busy processor: it fires its own, unless it computes. Not the gap
+/// between two bursts (timer_heap.hpp): who goes to sleep beside one burst would wake just for the next.
+inline constexpr std::int64_t busy_timer_slack = 400'000;
 
 class scheduler {
  public:
@@ -231,6 +232,7 @@ class scheduler {
   void report_once(const std::exception& e) noexcept;
   void stop_threads() noexcept;
   void publish_idle_deadline() noexcept;
+  deadline deadline_for_sleepers() const noexcept;
 
   // monitor.cpp
   void monitor() noexcept;
@@ -297,7 +299,7 @@ class scheduler {
   alignas(64) spin_lock idle_lock_;  // lock order: before processor::lock_ and the injection queue's
   std::vector<processor*> idle_processors_;
   std::vector<worker*> sleepers_;
-  worker* keeper_ = nullptr;  // the sleeper that has a timeout
+  worker* keeper_ = nullptr;  // the sleeper with the earliest timeout
   deadline keeper_deadline_ = no_deadline;
   counter busy_epoch_;      // (any) counts processors leaving the idle list
   std::uint32_t lost_ = 0;  // workers that run a fiber without a processor

@@ -1,6 +1,7 @@
 /* Who sees to the timers of idle processors (runtime/idle.cpp: sleep_until_assigned(), end_keeping(), wake_one(); hand_off() and retake()
-   in retake.cpp; monitor.cpp). One sleeper at a time, the keeper, has a timeout: the next deadline. It may be woken for something else
-   before; its successor in that is the monitor, which looks after all timers while any processor is busy, and sleeps when none is.
+   in retake.cpp; monitor.cpp). One sleeper at a time, the keeper, has the next deadline as its timeout; another's may be left over, and
+   counts only if a timer is due still. The keeper may be woken for something else before; its successor in that is the monitor, which
+   looks after all timers while any processor is busy, and sleeps when none is.
 
    Two processors, three workers (the third has no thread at first); a fiber that runs, another that a foreign thread injects. A fiber
    ends, or arms a timer and parks, or says that it is going to block, or blocks without a word. Deadlines come at any time. Fences and
@@ -14,7 +15,7 @@
 #define WORKERS 3
 #define NONE 9 /* no deadline; no worker; no processor */
 
-byte timer[PROCESSORS]; /* its deadline: 1 or NONE */
+byte timer[PROCESSORS]; /* its deadline: 1, 2 or NONE */
 bool is_idle[PROCESSORS];
 byte held[WORKERS];   /* a processor, or NONE */
 bool asleep[WORKERS]; /* in sleepers_ */
@@ -184,8 +185,8 @@ end_asleep:
     goto find_work
   :: until != NONE && held[me] == NONE -> /* the time has come */
     atomic {
-      flag = (keeper == me); /* else another has an earlier deadline, or the same */
       end_keeping(me);
+      flag = (timer[0] <= until || timer[1] <= until); /* else others have fired it */
       if
       :: flag && held[me] == NONE && idle > 0 ->
         asleep[me] = false;
@@ -217,6 +218,7 @@ run_fiber:
     if
     :: true
     :: timer[held[me]] == NONE && !armed -> timer[held[me]] = 1; armed = true
+    :: timer[held[me]] == NONE && !armed -> timer[held[me]] = 2; armed = true
     fi;
     if
     :: goto find_work
@@ -332,6 +334,7 @@ init {
     is_idle[1] = true;
     if /* the second sleeps, or is about to; its processor may have a timer */
     :: timer[1] = 1
+    :: timer[1] = 2
       :: true
     fi;
     run worker(0, true);
