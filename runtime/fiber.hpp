@@ -32,7 +32,12 @@ enum class run_state : std::uint8_t { free, queued, running };
 
 struct alignas(64) fiber : runnable {
   fiber(scheduler& s, std::size_t number, char* b, char* t) noexcept
-      : runnable(kind::suspended), home(&s), stack_number(number), bottom(b), top(t), tsan(tsan_create()) {}
+      : runnable(kind::suspended),
+        stack_number(static_cast<std::uint32_t>(number)),
+        home(&s),
+        bottom(b),
+        top(t),
+        tsan(tsan_create()) {}
 
   // --- first line: what a switch touches
   context suspended = nullptr;  // stored by whoever runs after the switch
@@ -47,22 +52,23 @@ struct alignas(64) fiber : runnable {
   bool wake_traced = false;                       // an arrow of the trace leads to its next run
   bool in_deadlock = false;                       // unwound because of one
   bool carried_on = false;                        // what it carried went to sleep: it ends, but not as a fiber
+  std::uint32_t stack_number;                     // the pool's; each has a page at least: so many do not fit in 16 TB
   wait_reason why{"nothing", nullptr};
   std::int64_t since = 0;  // when it parked, or yielded with a processor, by scheduler::coarse_time(); the last here
 
+  // --- third line: what else beginning, parking and ending touch
   const char* spawn_file = "?";
   std::uint64_t id = 0;
+  scheduler* home;
+  local_table* locals = nullptr;  // of its fiber_locals, once it has used one
+  fiber_stop stop;                // (any)
+  fiber_name name;                // (any)
 
   // --- cold
   async_segment* carries = nullptr;  // the async that runs on it
   std::int64_t runnable_since = 0;   // while `what` is kind::timed
-  fiber_stop stop;                   // (any)
-  fiber_name name;                   // (any)
-  local_table* locals = nullptr;     // of its fiber_locals, once it has used one
-  scheduler* home;
-  std::size_t stack_number;  // the pool's
-  char* bottom;              // lowest usable byte, above the guard
-  char* top;                 // just above this block's region
+  char* bottom;                      // lowest usable byte, above the guard
+  char* top;                         // just above this block's region
   [[no_unique_address]] tsan_fiber tsan;
   [[no_unique_address]] asan_stack asan;
 };

@@ -72,18 +72,16 @@ wake park_thread(waiter& self, void (*release)(void*) noexcept, void* arg, deadl
   }
 }
 
-wake park_fiber(fiber& f, spin_lock* lock, void (*release)(void*) noexcept, void* arg, wait_reason why,
-                deadline until) noexcept {
+wake park_fiber(fiber& f, spin_lock* lock, void (*release)(void*) noexcept, void* arg, deadline until) noexcept {
   worker& w = *f.on;
-  processor* p = w.enter();
-  if (p == nullptr) [[unlikely]]
-    p = park_without(f, w, until);
-  f.why = why;
-  f.since = f.home->coarse_time();
   w.what_after = worker::after::parked;
   w.release_lock = lock;
   w.release = release;
   w.release_arg = arg;
+  processor* p = w.enter();
+  if (p == nullptr) [[unlikely]]
+    p = park_without(f, w, until);
+  f.since = f.home->coarse_time();
   tsan_release(&f);  // for reports
   if (p != nullptr) [[likely]] {
     if (until != no_deadline && f.timer == nullptr) f.home->arm(f, *p, until, f.wait.word());
@@ -141,13 +139,21 @@ void abandon_wait(waiter& self) noexcept { waiter_access::abandon(self); }
 
 wake park(waiter& self, spin_lock& lock, wait_reason why, deadline until) noexcept {
   tsan_release(&lock);  // it is unlocked in code that TSan does not see
-  if (waiter_access::is_fiber(self)) return park_fiber(fiber_of(self), &lock, nullptr, nullptr, why, until);
+  if (waiter_access::is_fiber(self)) {
+    fiber& f = fiber_of(self);
+    f.why = why;
+    return park_fiber(f, &lock, nullptr, nullptr, until);
+  }
   return park_thread(
       self, [](void* l) noexcept { static_cast<spin_lock*>(l)->unlock(); }, &lock, until);
 }
 
 wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason why, deadline until) noexcept {
-  if (waiter_access::is_fiber(self)) return park_fiber(fiber_of(self), nullptr, release, arg, why, until);
+  if (waiter_access::is_fiber(self)) {
+    fiber& f = fiber_of(self);
+    f.why = why;
+    return park_fiber(f, nullptr, release, arg, until);
+  }
   return park_thread(self, release, arg, until);
 }
 

@@ -122,12 +122,14 @@ void timer_heap::insert(timer_entry e) noexcept {
   if (heap_.size() < wheel_from || !wheel_.push(e)) push_heap(e);
 }
 
+void timer_heap::make_room() {
+  const tsan_section section(this);
+  heap_.reserve(std::max(heap_.capacity() * 2, clean_from));
+}
+
 void timer_heap::push(timer_node& n) {
   clean();
-  if (size() == heap_.capacity()) {
-    const tsan_section section(this);
-    heap_.reserve(std::max(heap_.capacity() * 2, clean_from));
-  }
+  if (size() == heap_.capacity()) make_room();
   insert({n.when, &n});
   publish();
 }

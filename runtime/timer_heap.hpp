@@ -134,6 +134,7 @@ class timer_heap {
     wheel_.advance(time, [this](timer_entry e) { push_heap(e); });
   }
   void remove_at(std::size_t i) noexcept;
+  [[gnu::noinline]] void make_room();
   bool burst_ahead(deadline before) noexcept;
   void end_burst(deadline time) noexcept;
   void publish() noexcept;

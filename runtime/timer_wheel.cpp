@@ -18,6 +18,7 @@ bool timer_wheel::push(timer_entry e) noexcept {
   std::vector<timer_entry>& entries = (*slots_)[slot];
   e.node->slot = static_cast<std::uint16_t>(slot);
   e.node->index = static_cast<std::uint32_t>(entries.size());
+  if (entries.size() == entries.capacity()) __builtin_unreachable();  // so that push_back() is no call
   entries.push_back(e);
   used_[slot / word_bits] |= std::uint64_t{1} << slot % word_bits;
   ++size_;

@@ -82,7 +82,7 @@ class timer_wheel {
   static std::int64_t number_of(deadline t) noexcept { return t >> slot_bits; }
   static std::size_t slot_of(std::int64_t number) noexcept { return static_cast<std::size_t>(number % slot_count); }
 
-  bool make_room(std::size_t slot) noexcept;
+  [[gnu::noinline]] bool make_room(std::size_t slot) noexcept;
   void remove(std::size_t slot, std::size_t i) noexcept;
   void trim(std::vector<timer_entry>& entries) noexcept;
   void find_earliest(std::int64_t after) noexcept;
