@@ -190,7 +190,8 @@ TEST_P(Exceptions, AFiberStartsWithNoneThoughItsSpawnerIsInACatchBlock) {
 }
 
 TEST_P(Exceptions, OneIsCaughtOnAnotherThreadThanItWasThrownOn) {
-  // Nothing forces a migration; so try until one has been seen, and with one processor do not expect any.
+  // With one processor, too: it is retaken from the fibers that block their thread, and these go on on another one.
+  // That is the only way there. Of several processors the others may steal as well.
   coir::runtime rt{opts()};
   std::atomic<int> migrated{0};
   coir_test::until([&] {
@@ -202,6 +203,7 @@ TEST_P(Exceptions, OneIsCaughtOnAnotherThreadThanItWasThrownOn) {
             throw numbered(i);
           } catch (const numbered&) {
             thrown_on = running_on();
+            if (i % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
             const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
             do coir::yield();
             while (std::chrono::steady_clock::now() < until);
@@ -214,9 +216,11 @@ TEST_P(Exceptions, OneIsCaughtOnAnotherThreadThanItWasThrownOn) {
         }
       });
     });
-    return GetParam() == 1 || migrated != 0;
+    return migrated != 0;
   });
-  EXPECT_TRUE(GetParam() != 1 || migrated == 0);
+  if (GetParam() == 1) {
+    EXPECT_GE(rt.metrics().retaken, 1U);
+  }
 }
 
 TEST_P(Exceptions, AnExceptionPointerTravelsToAnotherFiber) {

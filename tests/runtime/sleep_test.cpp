@@ -128,7 +128,7 @@ TEST_P(Sleep, ACancellationThatRacesTheTimerLosesNothing) {
   });
 }
 
-// On one processor the order is certain, however loaded the machine.
+// On one processor that nobody retakes the order is certain, however loaded the machine.
 class SleepOrder : public testing::Test {
  protected:
   using order = std::vector<int>;
@@ -136,9 +136,7 @@ class SleepOrder : public testing::Test {
   /// Starts fibers in a jumbled order that sleep until begin, begin + gap, and so on; returns in which order they woke.
   /// Nothing if some had not fallen asleep before the first was due. `together`: nobody looks before all are due.
   static std::optional<order> wake(std::chrono::microseconds lead, std::chrono::microseconds gap, bool together) {
-    coir::options o;
-    o.processors = 1;
-    return coir::run(o, [&]() -> std::optional<order> {
+    return coir_test::on_one_processor([&]() -> std::optional<order> {
       std::mutex lock;  // one processor or not, fibers are no happens-before for each other
       order woken;
       std::vector<coir::task<void>> tasks;

@@ -1,5 +1,6 @@
 // What a task tells of its fiber: queued, running, blocked or finished, and which one it is.
 #include <atomic>
+#include <utility>
 
 #include "counted.hpp"
 #include "gate.hpp"
@@ -38,30 +39,27 @@ TEST_P(TaskStatus, BlockedMeansQueuedWhereItWaits) {
   });
 }
 
-coir::options one_processor() {
-  coir::options o;
-  o.processors = 1;
-  return o;
-}
-
 TEST(TaskOnOneProcessor, StatusTellsQueuedBeforeTheStart) {
-  coir::run(one_processor(), [] {
+  const auto [status, ready] = coir_test::on_one_processor([] {
     const coir::task<void> t = coir::spawn([] {});
-    EXPECT_EQ(t.status(), task_status::queued);
-    EXPECT_FALSE(t.ready());
+    return std::pair(t.status(), t.ready());
   });
+  EXPECT_EQ(status, task_status::queued);
+  EXPECT_FALSE(ready);
 }
 
 TEST(TaskOnOneProcessor, StatusTellsQueuedOfOneThatYields) {
-  coir::run(one_processor(), [] {
+  const task_status status = coir_test::on_one_processor([] {
     std::atomic<bool> stop{false};
     const coir::task<void> t = coir::spawn([&] {
       while (!stop) coir::yield();
     });
     coir::yield();
-    EXPECT_EQ(t.status(), task_status::queued);
+    const task_status seen = t.status();
     stop = true;
+    return seen;
   });
+  EXPECT_EQ(status, task_status::queued);
 }
 
 TEST_P(TaskStatus, StatusTellsRunning) {
@@ -94,13 +92,14 @@ TEST_P(TaskStatus, AFiberSeesItselfRunning) {
 }
 
 TEST(TaskOnOneProcessor, AWokenFiberIsNoLongerBlocked) {
-  coir::run(one_processor(), [] {
+  const task_status status = coir_test::on_one_processor([] {
     gate door;
     const coir::task<void> t = coir::spawn([&] { door.pass(); });
     until_blocked(t);
     door.open();
-    EXPECT_EQ(t.status(), task_status::queued);
+    return t.status();
   });
+  EXPECT_EQ(status, task_status::queued);
 }
 
 // ---- identity ------------------------------------------------------------------------------------------------------

@@ -125,17 +125,15 @@ TEST_P(ThisFiber, YieldLetsTheOthersRun) {
 }
 
 TEST(Yield, OnOneProcessorTakesTurns) {
-  coir::options o;
-  o.processors = 1;
-  coir::run(o, [] {
+  const std::string order = coir_test::on_one_processor([] {
     std::mutex lock;
-    std::string order;
+    std::string in_turn;
     const auto turns = [&](char c) {
       return [&, c] {
         for (int i = 0; i < 3; ++i) {
           {
             const std::lock_guard locked(lock);
-            order += c;
+            in_turn += c;
           }
           coir::yield();
         }
@@ -145,13 +143,14 @@ TEST(Yield, OnOneProcessorTakesTurns) {
     a.wait();
     b.wait();
     c.wait();
-    ASSERT_EQ(order.size(), 9U);
-    // Whoever is first: each round has each of them once.
-    for (std::size_t round = 0; round < 3; ++round) {
-      const std::string one = order.substr(round * 3, 3);
-      EXPECT_EQ(std::set<char>(one.begin(), one.end()).size(), 3U) << order;
-    }
+    return in_turn;
   });
+  ASSERT_EQ(order.size(), 9U);
+  // Whoever is first: each round has each of them once.
+  for (std::size_t round = 0; round < 3; ++round) {
+    const std::string one = order.substr(round * 3, 3);
+    EXPECT_EQ(std::set<char>(one.begin(), one.end()).size(), 3U) << order;
+  }
 }
 
 TEST_P(ThisFiber, YieldWithNobodyElseReturns) {

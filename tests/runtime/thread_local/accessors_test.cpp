@@ -26,7 +26,7 @@ using namespace coir::detail;
 class Accessors : public coir_test::with_processors {
  protected:
   /// Runs `round(runtime)` in many fibers at once until `enough` rounds have begun on one thread and ended on another;
-  /// with one processor, where none can, a fixed number of times.
+  /// with one processor, where none does but by a rare retake, a fixed number of times.
   template <class Round>
   void until_migrated(int enough, Round round) const {
     coir::runtime rt{opts()};
