@@ -74,8 +74,7 @@ void scheduler::monitor() noexcept {
       monitor_word_.compare_exchange_strong(polling, 1, std::memory_order_seq_cst);
       idle_.fetch_or(monitor_sleeps, std::memory_order_seq_cst);
       heavy_fence();  // pairs with the light one between a push and the load of idle_, and in wake_monitor()
-      while (idle_count() == count && nothing_shared() && monitor_word_.load(std::memory_order_relaxed) == 1 &&
-             !line_due()) {
+      while (all_quiet() && monitor_word_.load(std::memory_order_relaxed) == 1 && !line_due()) {
         if (pool_.free_count() <= stacks_kept) {
           futex_wait(monitor_word_, 1, next_line);
         } else {
@@ -106,6 +105,15 @@ void scheduler::monitor() noexcept {
         break;
     }
   }
+}
+
+// At one moment: else a worker might take a processor after the one load and what is shared before the other, and the
+// monitor would sleep beside a fiber that runs, while that worker was the one who kept the next deadline.
+bool scheduler::all_quiet() noexcept {
+  idle_lock_.lock();
+  const bool quiet = idle_count() == processors_.size() && nothing_shared();
+  idle_lock_.unlock();
+  return quiet;
 }
 
 // Returns when it was last done. Not to the end if the monitor is woken meanwhile: something depends on it.
@@ -171,6 +179,7 @@ scheduler::finding scheduler::look_after(std::vector<watch>& seen, slow_slices& 
       last = current;
       last.cpu = last.cpu_first = last.cpu_push = cpu;
       last.since = time;
+      if (p.timers.earliest() < time - overdue_timer) suspicious = true;
       continue;
     }
     suspicious = true;

@@ -240,6 +240,7 @@ class scheduler {
   enum class finding { nothing, suspicious, stale };
   finding look_after(std::vector<watch>& seen, slow_slices& slow) noexcept;
   static void mark_overdue(processor& p) noexcept;
+  bool all_quiet() noexcept;
   std::int64_t trim_stacks(std::int64_t last, std::int64_t time) noexcept;
   bool waits_behind(processor& p, deadline time) const noexcept;
   std::uint32_t idle_count() const noexcept { return idle_.load(std::memory_order_relaxed) & idle_mask; }

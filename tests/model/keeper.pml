@@ -5,11 +5,12 @@
 
    Two processors, three workers (the third has no thread at first); a fiber that runs, another that a foreign thread injects. A fiber
    ends, or arms a timer and parks, or says that it is going to block, or blocks without a word. Deadlines come at any time. Fences and
-   queues are not the question here (idle.pml has them): steps are sequentially consistent, and what idle_lock_ guards is one step.
+   queues are not the question here (idle.pml has them): steps are sequentially consistent, and what idle_lock_ guards is one step,
+   the monitor's last look before it sleeps among that (all_quiet()).
    Checked, when nothing moves any more: no idle processor has a timer left, and no fiber waits beside one; the keeper sleeps.
 
    Weakened twins, which must fail: -DWITHOUT_UNKEPT (hand_off() that leaves its processor idle wakes nobody for the timers of others),
-   -DWITHOUT_WAKE_BY_PUSH (a foreign push does not wake the monitor). That who takes the keeper, and who goes to sleep beside a busy
+   -DWITHOUT_WAKE_BY_PUSH (a foreign push does not wake the monitor), -DTWO_LOOKS (all_quiet() without the lock). That who takes the keeper, and who goes to sleep beside a busy
    processor, wake the monitor too is not needed here: a push has always done so before. */
 #define PROCESSORS 2
 #define WORKERS 3
@@ -265,13 +266,11 @@ proctype foreign() {
   byte s;
   bool flag, sleeps;
   injected++;
-  atomic {
-    sleeps = monitor_asleep;
-    if
-    :: idle > 0 -> wake_one(s, flag)
-    :: else
-    fi
-  };
+  sleeps = monitor_asleep;
+  if
+  :: idle > 0 -> wake_one(s, flag)
+  :: else
+  fi;
 #ifndef WITHOUT_WAKE_BY_PUSH
   if
   :: sleeps -> wake_monitor()
@@ -288,12 +287,19 @@ end:
   do
   :: idle == PROCESSORS && injected == 0 ->
     monitor_asleep = true;
+#ifdef TWO_LOOKS
+    flag = (idle == PROCESSORS);
+    flag = flag && injected == 0;
+#else
+    flag = (idle == PROCESSORS && injected == 0);
+#endif
     if
-    :: idle == PROCESSORS && injected == 0 ->
+    :: flag ->
 end_asleep:
       !monitor_asleep
     :: else -> monitor_asleep = false
-    fi
+    fi;
+    flag = false
   :: atomic { idle != PROCESSORS && idle != 0 && (earliest != NONE || injected > 0) -> wake_one(s, flag) }
   :: idle != PROCESSORS && (stuck[0] || stuck[1] || stuck[2]) -> /* retake() */
     atomic {
