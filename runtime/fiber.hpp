@@ -39,20 +39,20 @@ struct alignas(64) fiber : runnable {
         top(t),
         tsan(tsan_create()) {}
 
-  // --- first line: what a switch touches
+  // --- first line and the beginning of the second: what a switch touches
   context suspended = nullptr;  // stored by whoever runs after the switch
   worker* on = nullptr;         // where it runs now; set by whoever switches to it, so re-read it after each switch
   waiter wait{waiter::kind::fiber};
-  exception_state exceptions;
 
   // --- second line
+  exception_state exceptions;
   start_record* record = nullptr;                 // what a stack that is being started shall run
   timer_node* timer = nullptr;                    // of the wait in progress
   std::atomic<run_state> state{run_state::free};  // (any) `blocked` is running plus a waiting word
   bool wake_traced = false;                       // an arrow of the trace leads to its next run
   bool in_deadlock = false;                       // unwound because of one
   bool carried_on = false;                        // what it carried went to sleep: it ends, but not as a fiber
-  std::uint32_t stack_number;                     // the pool's; each has a page at least: so many do not fit in 16 TB
+  std::uint32_t stack_number;                     // the pool's
   wait_reason why{"nothing", nullptr};
   std::int64_t since = 0;  // when it parked, or yielded with a processor, by scheduler::coarse_time(); the last here
 

@@ -32,7 +32,7 @@
 //   - a thief takes ready fibers only if the oldest has not moved for steal_ready_after: a queue that moves quickly is
 //     being served, and to spread fibers that talk to each other costs more than it gains; so is one that grows
 //     while its worker fires timers;
-//   - the monitor (monitor.cpp) catches what these rules are wrong about, within a millisecond.
+//   - the monitor (monitor.cpp) catches what these rules are wrong about, within two milliseconds or so.
 //
 // Rejected: waking on every push (Go does; with a pair that talks, every message costs a futex call); spinning until
 // work comes (burns a core); stealing at once (Boost.Fiber's work stealing is 5 to 20 times slower with two threads

@@ -10,8 +10,8 @@
 //   its CPU clock stands still, and the kernel says that it sleeps    blocked: retaken at once
 //   its CPU clock stands still, and it is runnable                    merely descheduled: nobody's fault, left alone
 //   its CPU clock has moved by options::time_slice at this tick       computing: retaken; but only after pushing_slices
-//                                                                     of them if it keeps starting fibers, which costs
-//                                                                     more without a processor
+//                                                                     of them if it keeps starting or waking fibers,
+//                                                                     which costs more without a processor
 //
 // It looks every largest_delay, more often while something is suspicious, and sleeps on monitor_word_ while all
 // processors are idle and stay so; monitor_sleeps is then set in idle_. It is woken by whoever

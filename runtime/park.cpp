@@ -276,7 +276,7 @@ void scheduler::move_timer(processor& p, timer_node& n, deadline when) noexcept 
 }
 
 void scheduler::timer_is_visible() noexcept {
-  light_fence();  // pairs with the heavy one in release_and_sleep(): the timer, then idle_
+  light_fence();  // pairs with the heavy one in sleep_until_assigned(): the timer, then idle_
   if (idle_.load(std::memory_order_relaxed) != 0) wake_monitor();  // should this processor compute beyond the deadline
 }
 

@@ -5,7 +5,7 @@
 //   ready   oldest first
 //   fresh   newest first: depth first, so that a tree of fibers needs stacks for a path and not for a level
 //   the injection queue (from foreign threads), then what has spilled over from full rings, ready before fresh.
-// A fiber that yields lets the fresh ones go before the ready queue, that it has just joined itself.
+// A fiber that yields lets the fresh ones go before the ready queue, which it is about to join itself.
 // So that nothing starves, every 64th pick takes an injected one first, every 64th the oldest ready one (a fiber that
 // yields would let new ones go first for ever) and every 64th the newest fresh one, every 128th exchanges a batch of
 // spilled ready ones, and every millisecond the oldest fresh one of all has its turn. Fresh ones that are held up

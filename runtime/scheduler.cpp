@@ -35,7 +35,7 @@ void scheduler::inject(runnable* r) noexcept {
       r->what == runnable::kind::suspended)
     note_runnable(*static_cast<fiber*>(r));
   injected_.push(r);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with release_and_sleep(): the push, then idle_
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with sleep_until_assigned(): the push, then idle_
   const std::uint32_t idle = idle_.load(std::memory_order_relaxed);
   if ((idle & idle_mask) != 0) wake_one();
   if ((idle & monitor_sleeps) != 0) wake_monitor();
@@ -64,7 +64,7 @@ void scheduler::start(start_record* r) noexcept {
   p.started.add();
   push_fresh(p, r);
   w->leave();
-  light_fence();  // pairs with the heavy one in release_and_sleep(): the push, then idle_
+  light_fence();  // pairs with the heavy one in sleep_until_assigned(): the push, then idle_
   if (idle_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     offer(p);
 }

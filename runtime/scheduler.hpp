@@ -300,7 +300,7 @@ class scheduler {
   alignas(64) spin_lock idle_lock_;  // lock order: before processor::lock_ and the injection queue's
   std::vector<processor*> idle_processors_;
   std::vector<worker*> sleepers_;
-  worker* keeper_ = nullptr;  // the sleeper with the earliest timeout
+  worker* keeper_ = nullptr;  // the sleeper with the next deadline as its timeout
   deadline keeper_deadline_ = no_deadline;
   counter busy_epoch_;      // (any) counts processors leaving the idle list
   std::uint32_t lost_ = 0;  // workers that run a fiber without a processor

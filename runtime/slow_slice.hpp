@@ -1,6 +1,6 @@
-// COIR_DEBUG=slowslice=MS: reports each fiber that keeps its processor for so long without entering the runtime,
-// computing or blocking its thread, with a backtrace taken on its thread; and each that is retaken before that. By the
-// monitor.
+// COIR_DEBUG=slowslice=MS: reports each fiber that keeps its processor for so long without parking or yielding,
+// computing (half of that time at least) or blocking its thread, with a backtrace taken on its thread; and each that is
+// retaken before that. By the monitor.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -179,6 +181,7 @@ std::size_t stack_pool::next_slab() const noexcept {
 // Room for whatever later happens to its stacks, too.
 void stack_pool::add_slab(span slab) {
   const std::size_t all = capacity_ + slab.count;
+  if (all > std::numeric_limits<std::uint32_t>::max()) throw std::bad_alloc();  // fiber::stack_number
   make_room(slabs_, slabs_.size() + 1);
   make_room(reserved_, slabs_.size() + 1);
   make_room(ready_, slabs_.size() + 1 + all / part_stacks);

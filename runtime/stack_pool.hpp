@@ -2,7 +2,8 @@
 //
 // A guard is some pages long where the stack is large enough, since a function with a large frame may step over one
 // page: MADV_GUARD_INSTALL where the kernel has it (6.13), for many stacks in one call; it costs no mapping. Else
-// mprotect, which costs two mappings a stack: then only as many stacks are guarded as half of vm.max_map_count allows.
+// mprotect, which costs two mappings a stack: then only as many stacks are guarded as half of vm.max_map_count allows
+// (a quarter of that number).
 // Stack tops are coloured: they start at different offsets in their page, since equally aligned ones would compete for
 // the same few cache sets. For the same reason a stack is an odd number of pages: with a power of two all first pages
 // would share a few sets of the TLB. A runtime's pool is the shared store behind the processors' caches

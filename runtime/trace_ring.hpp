@@ -1,5 +1,5 @@
 // The buffer of one worker's trace events: a ring with one producer, the worker's thread, and one consumer, who holds
-// the tracer's output lock (trace.cpp). No locks, no read-modify-writes.
+// the tracer's output lock (tracer.cpp). No locks, no read-modify-writes.
 //
 // When it is full the producer closes the record with a `gap` event, for which one slot is always kept, and goes on as
 // if no trace were recorded (it sets worker::trace to null), until the consumer has emptied the ring and sets it again.

@@ -264,7 +264,7 @@ end_asleep:
       !monitor_asleep
     :: idle != PROCESSORS -> monitor_asleep = false
     fi
-  /* find_stale(); what it would see sooner or later */
+  /* look_after(); what it would see sooner or later */
   :: idle != 0 && idle != PROCESSORS && fresh + memory[NEXT] + injected > 0 -> wake_one()
   od
 }

@@ -107,7 +107,8 @@ class timer {
 /// destroyed before: keep it. As with go(), an exception that leaves f ends the process. A call that is pending does
 /// not keep run() from draining; it is then not made. f is destroyed with the timer, or when its last call has
 /// returned, whichever is later; after reset() it may be called again, and while it is still running.
-/// Throws not_in_runtime outside a fiber, std::bad_alloc.
+/// Throws not_in_runtime outside a fiber, std::bad_alloc; std::system_error (no thread for a timer) if the fiber's
+/// processor was taken away.
 template <class Rep, class Period, class F>
 timer after_func(std::chrono::duration<Rep, Period> d, F&& f, source_location at) {
   static_assert(std::is_invocable_v<std::decay_t<F>&>, "coir: a fiber's function takes no arguments (capture instead)");

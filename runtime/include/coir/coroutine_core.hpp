@@ -45,8 +45,8 @@ namespace coir {
 
 /// How a generator or coroutine is made.
 struct coroutine_options {
-  /// Address space of the body's stack, in bytes, the guard included: 16 KiB to 1 GiB, rounded up to a power of two.
-  /// Memory is used as far as it was touched. A body that goes beyond ends in the guard: the process is ended.
+  /// Address space of the body's stack, in bytes, the guard included: 16 KiB to 1 GiB, rounded up to a power of two and
+  /// a page. Memory is used as far as it was touched. A body that goes beyond ends in the guard: the process is ended.
   std::size_t stack_size = 256 * 1024;
 };
 

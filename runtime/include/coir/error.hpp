@@ -34,7 +34,7 @@ class cancelled : public error {
   using error::error;
 };
 
-/// A deadline passed: thrown by timeout() and by timed joins that have a value to return.
+/// A deadline passed: thrown by timeout(), and what context::err() holds after one.
 class timed_out : public error {
  public:
   timed_out() : error("timed out") {}

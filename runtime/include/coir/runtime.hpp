@@ -43,13 +43,13 @@ struct options {
   /// (affinity mask and cgroup quota). At most 1024.
   unsigned processors = 0;
 
-  /// Address space of a fiber's stack, in bytes, the guard included; rounded up to whole pages; 16 KiB to 1 GiB. Memory
-  /// is used as far as it was touched.
+  /// Address space of a fiber's stack, in bytes, the guard included; rounded up to an odd number of pages; 16 KiB to
+  /// 1 GiB. Memory is used as far as it was touched.
   std::size_t stack_size = 256 * 1024;
 
   /// How long a fiber may compute while others wait for its processor. Positive. A fiber that takes longer loses the
   /// processor and goes on beside the others, on a thread of its own, until it next blocks, yields or ends. One that
-  /// blocks its thread (a system call, a lock of the operating system) loses it after well under a millisecond.
+  /// blocks its thread (a system call, a lock of the operating system) loses it within two milliseconds or so.
   std::chrono::nanoseconds time_slice = std::chrono::milliseconds(10);
 
   /// Concerns the free function run() alone.
@@ -102,7 +102,7 @@ void wait_quietly(runtime& rt) noexcept;
 class runtime {
  public:
   /// Throws std::invalid_argument (options out of range, a malformed COIR_PROCS or COIR_DEBUG), std::system_error
-  /// (no thread, no memory).
+  /// (no thread), std::bad_alloc.
   explicit runtime(options o = {});
 
   /// Waits as wait() does; a deadlock is then written to stderr, since a destructor cannot throw.

@@ -1,5 +1,5 @@
 // A fiber that has not started: no stack yet, just this record with the closure behind it, 64 bytes for a small one.
-// Not for users. Records come from per-thread free lists and carry their own size; whoever runs one frees it.
+// Not for users. Records come from per-thread caches; whoever runs one frees it.
 #pragma once
 
 #include <cstddef>

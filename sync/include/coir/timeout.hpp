@@ -57,7 +57,8 @@ class timeout_scope {
 /// Runs f and returns its result, or throws what it throws; but `timed_out` if `cancelled` left it and d is over (and
 /// the fiber has not been cancelled itself meanwhile). An f that swallows `cancelled` and returns has a result, which
 /// stands. d counts from the call; if it is not positive, the first call that would block throws. A pending timeout
-/// counts as a timer for deadlock detection. Throws std::bad_alloc.
+/// counts as a timer for deadlock detection. Throws std::bad_alloc; std::system_error (no thread) if a plain thread
+/// calls it, or a fiber whose processor was taken away.
 template <class Rep, class Period, class F>
 std::invoke_result_t<F> timeout(std::chrono::duration<Rep, Period> d, F&& f) {
   detail::check_has_run<std::invoke_result_t<F>>();
