@@ -1,11 +1,13 @@
 #include <coir/chan_async.hpp>
 
+#include <utility>
+
 #include <coir/park.hpp>
 
 namespace coir::detail {
 
-bool chan_awaiter::sleep(wait_queue* queue, void* slot, std::coroutine_handle<> where, const char* what) noexcept {
-  stackless& self = this_async();
+bool chan_awaiter::sleep(stackless& self, wait_queue* queue, void* slot, std::coroutine_handle<> where,
+                         const char* what) noexcept {
   chan_core* const on = core();
   spin_lock* const lock = on != nullptr ? &on->lock : nullptr;
   if (!begin_wait(self)) {
@@ -21,7 +23,7 @@ bool chan_awaiter::sleep(wait_queue* queue, void* slot, std::coroutine_handle<> 
 }
 
 void chan_awaiter::end(wait_queue chan_core::*queue) {
-  if (node_.index == wait_node::refused) throw_cancelled();
+  if (std::exchange(node_.index, wait_node::served) == wait_node::refused) throw_cancelled();
   if (node_.who == nullptr || woken(*node_.who) == wake::fired) return;  // if it slept, the channel may be gone
   // The waiter is the coroutine's own, which has not waited on anything since; and the channel is not const.
   auto* const on = static_cast<chan_core*>(const_cast<void*>(static_cast<stackless*>(node_.who)->waits_on()));

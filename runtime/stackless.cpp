@@ -109,6 +109,20 @@ void stackless::update_from(const fiber& f) noexcept {
   if (waiter_access::is_for_good(f.wait)) waiter_access::set_for_good(*this);
 }
 
+/// Makes room for what is to be taken along from the carrier, if there is something: sleep() is called with the locks
+/// of primitives held, under which nothing is allocated. The fiber alone gives itself a name, a stop source, locals.
+void stackless::make_room(const fiber& f) noexcept {
+  if (kept_ || (!f.name && f.locals == nullptr && !f.stop.made())) [[likely]]
+    return;
+  std::unique_ptr<carried_over> room(new (std::nothrow) carried_over);
+  if (!room)
+    fatal("no memory for the name, stop source or fiber_locals of a coroutine that is to sleep: async ", f.id,
+          ", spawned at ", f.spawn_file, ':', f.line);
+  transit_.lock();
+  kept_ = std::move(room);
+  transit_.unlock();
+}
+
 void stackless::become_carrier() noexcept {
   take_carrier(*current_fiber());
   leave();
@@ -142,8 +156,7 @@ void stackless::sleep(lock_release locks, std::coroutine_handle<> where) noexcep
     fiber* const f = carrier_;
     update_from(*f);
     if (f->name || f->locals != nullptr || f->stop.made()) {
-      if (!kept_) kept_.reset(new (std::nothrow) carried_over);
-      if (!kept_) fatal("no memory for what a coroutine takes along");
+      require(kept_ != nullptr, "this_async() has made room for what a coroutine takes along");
       kept_->name = f->name.take();
       f->stop.exchange(kept_->stop);
       kept_->locals = std::exchange(f->locals, nullptr);
@@ -264,7 +277,12 @@ stackless& this_async() noexcept {
   const fiber& f = *current_fiber();
   stackless& self = f.carries->who;
   self.update_from(f);
+  self.make_room(f);
   return self;
+}
+
+void throw_awaited_again() {
+  throw std::logic_error("coir: an operation can be awaited once; write it after co_await");
 }
 
 void park(stackless& self, std::coroutine_handle<> where, spin_lock* lock, wait_reason why) noexcept {
@@ -301,6 +319,7 @@ void go_async_record::enter(start_record* r) {
 
 /// False: refused.
 bool sleep_awaiter::sleep(std::coroutine_handle<> where) {
+  if (sleeper_ != nullptr || refused_) throw_awaited_again();
   stackless& self = this_async();
   refused_ = !begin_wait(self);
   if (refused_) return false;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -415,6 +416,56 @@ TEST_P(ChannelAsync, AStopIsSeenByTheTokenAndByACallThatBlocks) {
     blocked.request_stop();
     EXPECT_THROW(blocked.get(), coir::cancelled);
   });
+}
+
+// Kept in a variable an awaiter could be awaited again; it serves once, whether it had to wait or not.
+TEST_P(ChannelAsync, AnOperationThatIsAwaitedAgainIsALogicError) {
+  for (const bool waits : {false, true}) {
+    run([waits] {
+      const auto ch = make_chan<int>(2);
+      coir::task<void> t = coir::spawn([ch]() -> async<void> {
+        auto receive = ch.async_recv();
+        const std::optional<int> first = co_await receive;
+        EXPECT_EQ(first, 1);
+        bool refused = false;
+        try {
+          const std::optional<int> again = co_await receive;
+          EXPECT_EQ(again, std::nullopt);
+        } catch (const std::logic_error&) {
+          refused = true;
+        }
+        EXPECT_TRUE(refused);
+      });
+      if (waits) until_blocked(t);
+      ch.send(1);
+      ch.send(2);
+      t.get();
+      EXPECT_EQ(ch.recv(), 2);
+      if (waits) {
+        ch.send(3);
+        ch.send(4);
+      }
+      t = coir::spawn([ch]() -> async<void> {
+        auto send = ch.async_send(5);
+        co_await send;
+        bool refused = false;
+        try {
+          co_await send;
+        } catch (const std::logic_error&) {
+          refused = true;
+        }
+        EXPECT_TRUE(refused);
+      });
+      if (waits) {
+        until_blocked(t);
+        EXPECT_EQ(ch.recv(), 3);
+        EXPECT_EQ(ch.recv(), 4);
+      }
+      t.get();
+      EXPECT_EQ(ch.recv(), 5);
+      EXPECT_EQ(ch.len(), 0U);
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, ChannelAsync, coir_test::processors, coir_test::processors_name);

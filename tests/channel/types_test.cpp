@@ -1,4 +1,5 @@
 // Element types of every shape, the handles as types, and what a channel does with the values left in it.
+#include <algorithm>
 #include <concepts>
 #include <memory>
 #include <optional>
@@ -289,6 +290,36 @@ TEST_P(ChannelTypes, ValuesLeftInADroppedChannelAreDestroyedOnce) {
       closed.close();
     }
     EXPECT_EQ(channel_test::counted::alive(), 0);
+  });
+}
+
+/// Looks at its channel whenever it is moved.
+struct onlooker {
+  static inline const chan<onlooker>* watched = nullptr;
+  static inline std::size_t least = 0;
+  onlooker() = default;
+  onlooker(onlooker&& other) noexcept {
+    if (watched != nullptr) least = std::min(least, watched->len());
+    static_cast<void>(other);
+  }
+};
+
+// Who looks without the lock may come between the taking of a value and the refilling of its place: try_recv() and a
+// select with otherwise() would report an empty channel though a receive could proceed at every instant.
+TEST_P(ChannelTypes, AFullChannelWithAWaitingSenderIsNeverSeenEmpty) {
+  run([] {
+    const chan<onlooker> ch = make_chan<onlooker>(1);
+    ch.send(onlooker{});
+    coir::task<void> sender = coir::spawn([ch] { ch.send(onlooker{}); });
+    coir_test::until_blocked(sender);
+    onlooker::least = 1;
+    onlooker::watched = &ch;
+    const std::optional<onlooker> first = ch.recv();
+    onlooker::watched = nullptr;
+    EXPECT_EQ(onlooker::least, 1U);
+    EXPECT_TRUE(first.has_value());
+    sender.get();
+    EXPECT_EQ(ch.len(), 1U);
   });
 }
 

@@ -267,6 +267,21 @@ TEST_P(MemoryFaults, WithoutMemoryForTheTimerOfAWaitTheReportNamesTheFiber) {
               "coir: fatal: no memory for the timer of fiber [0-9]+ \"the sleeper\", spawned at .*memory_test.cpp:");
 }
 
+TEST_P(MemoryFaults, WithoutMemoryForWhatACoroutineTakesAlongTheReportNamesIt) {
+  EXPECT_EXIT(coir::run(opts(),
+                        [] {
+                          const auto never = coir::make_chan<int>();
+                          coir::spawn([never]() -> coir::async<void> {
+                            coir::this_fiber::set_name("the traveller");
+                            faults::refuse_memory(true);
+                            co_await never.async_recv();
+                          }).get();
+                        }),
+              testing::KilledBySignal(SIGABRT),
+              "coir: fatal: no memory for the name, stop source or fiber_locals of a coroutine that is to sleep: "
+              "async [0-9]+, spawned at .*memory_test.cpp:");
+}
+
 TEST_P(MemoryFaults, WithoutMemoryForTheListOfStacksTheReportNamesTheSpawnSite) {
   EXPECT_EXIT(
       {

@@ -125,6 +125,22 @@ TEST_P(AsyncSleep, ThousandsAtOnce) {
   EXPECT_EQ(woken, scaled(20'000));
 }
 
+TEST_P(AsyncSleep, ASleepThatIsAwaitedAgainIsALogicError) {
+  run([] {
+    coir::spawn([]() -> async<void> {
+      auto nap = coir::async_sleep(std::chrono::microseconds(1));
+      co_await nap;
+      bool refused = false;
+      try {
+        co_await nap;
+      } catch (const std::logic_error&) {
+        refused = true;
+      }
+      EXPECT_TRUE(refused);
+    }).get();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Processors, AsyncSleep, coir_test::processors, coir_test::processors_name);
 
 }  // namespace

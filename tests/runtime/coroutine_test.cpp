@@ -278,4 +278,79 @@ TEST(Coroutine, ResumingItFromItsOwnBodyIsALogicError) {
   EXPECT_EQ(c.send(5), std::nullopt);
 }
 
+// Whoever has the inner one may resume it, or move it, while another's body delegates to it.
+TEST(Coroutine, WhatIsDelegatedToMayBeDrainedByOthersMeanwhile) {
+  coroutine<int> inner([](auto& self) {
+    self.yield(1);
+    self.yield(2);
+  });
+  coroutine<int, void, std::string> outer([&](auto& self) {
+    self.yield_from(inner);
+    return std::string("went on");
+  });
+  EXPECT_EQ(outer.next(), 1);
+  EXPECT_EQ(inner.next(), 2);
+  EXPECT_EQ(inner.next(), std::nullopt);
+  EXPECT_EQ(outer.next(), std::nullopt);
+  EXPECT_EQ(outer.result(), "went on");
+}
+
+TEST(Coroutine, WhatIsDelegatedToMayNotBeMovedAwayMeanwhile) {
+  coroutine<int> inner([](auto& self) {
+    self.yield(1);
+    self.yield(2);
+  });
+  coroutine<int> outer([&](auto& self) { self.yield_from(inner); });
+  EXPECT_EQ(outer.next(), 1);
+  coroutine<int> elsewhere = std::move(inner);
+  expect_throw_message<std::logic_error>([&] { outer.next(); }, "has not ended");
+  EXPECT_EQ(elsewhere.next(), 2);
+}
+
+TEST(Coroutine, TakesTheOneThatLivesInTheBodyItReplaces) {
+  struct level {
+    coroutine<level*> rest;
+    int value;
+  };
+  coroutine<level*> at([](auto& self) {
+    level here{coroutine<level*>([](auto& deeper) {
+                 level last{{}, 2};
+                 deeper.yield(&last);
+               }),
+               1};
+    self.yield(&here);
+  });
+  level* seen = *at.next();
+  EXPECT_EQ(seen->value, 1);
+  at = std::move(seen->rest);
+  EXPECT_EQ((*at.next())->value, 2);
+  EXPECT_EQ(at.next(), std::nullopt);
+}
+
+/// Whose move throws if it is told to.
+struct moody {
+  static inline bool throws = false;
+  int value = 0;
+  explicit moody(int v) : value(v) {}
+  moody(moody&& other) : value(other.value) {
+    if (throws) throw std::runtime_error("not today");
+  }
+};
+
+TEST(Coroutine, AResultWhoseMoveThrowsStaysWhereItIs) {
+  using ends = coroutine<int, void, moody>;
+  static_assert(!std::is_nothrow_move_constructible_v<ends> && !std::is_nothrow_move_assignable_v<ends>);
+  static_assert(std::is_nothrow_move_constructible_v<coroutine<int, void, std::string>>);
+  ends c([](auto&) { return moody(3); });
+  EXPECT_EQ(c.next(), std::nullopt);
+  ends other;
+  moody::throws = true;
+  EXPECT_THROW(ends(std::move(c)), std::runtime_error);
+  EXPECT_THROW(other = std::move(c), std::runtime_error);
+  moody::throws = false;
+  EXPECT_EQ(c.result().value, 3);
+  other = std::move(c);
+  EXPECT_EQ(other.result().value, 3);
+}
+
 }  // namespace

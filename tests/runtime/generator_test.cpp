@@ -399,4 +399,24 @@ TEST(Generator, ABodyMayYieldFromInsideTheBodyOfAnother) {
   EXPECT_EQ(all(std::move(outer)), (std::vector<int>{100, 'a', 200, 101, 'b', 201}));
 }
 
+struct list_end {
+  int value;
+  generator<list_end*> rest;
+};
+
+TEST(Generator, TakesTheOneThatLivesInTheBodyItReplaces) {
+  generator<list_end*> at([](auto& yield) {
+    list_end here{1, generator<list_end*>([](auto& deeper) {
+                    list_end last{2, {}};
+                    deeper(&last);
+                  })};
+    yield(&here);
+  });
+  list_end* const seen = *at.next();
+  EXPECT_EQ(seen->value, 1);
+  at = std::move(seen->rest);
+  EXPECT_EQ((*at.next())->value, 2);
+  EXPECT_EQ(at.next(), std::nullopt);
+}
+
 }  // namespace

@@ -5,7 +5,9 @@
 #include <coir/timed_mutex.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -177,6 +179,35 @@ TEST_P(AsyncMutex, ADeadlockSaysWhatItWaitsOn) {
         });
       },
       ": mutex lock 0x");
+}
+
+TEST_P(AsyncMutex, ALockThatIsAwaitedAgainIsALogicError) {
+  for (const bool waits : {false, true}) {
+    run([waits] {
+      coir::mutex m;
+      if (waits) m.lock();
+      coir::task<void> t = coir::spawn([&]() -> async<void> {
+        auto lock = m.async_lock();
+        co_await lock;
+        m.unlock();
+        co_await coir::async_sleep(std::chrono::microseconds(1));
+        bool refused = false;
+        try {
+          co_await lock;
+        } catch (const std::logic_error&) {
+          refused = true;
+        }
+        EXPECT_TRUE(refused);
+      });
+      if (waits) {
+        until_blocked(t);
+        m.unlock();
+      }
+      t.get();
+      EXPECT_TRUE(m.try_lock());
+      m.unlock();
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, AsyncMutex, coir_test::processors, coir_test::processors_name);

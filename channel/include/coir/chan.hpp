@@ -11,8 +11,8 @@
 //
 // A channel holds up to `capacity` values; with none, a send waits until a receiver takes the value. Values arrive in
 // the order sent, waiters are served in the order they came. T may be move-only and need not be default-constructible,
-// but its move constructor must not throw. That and the destructor of a moved-from T run under the channel's spin lock:
-// they must neither use the channel nor block.
+// but its move constructor must not throw. That and the destructor of a moved-from T run under the spin lock of the
+// channel, in a select under those of all its channels: they must neither use any channel nor block.
 //
 // Thread safety: every member may be called on one channel from any number of fibers and threads; one handle *object*
 // is like a std::shared_ptr: const use beside const use only.
@@ -207,7 +207,8 @@ class recv_members {
   // Inlined, or else GCC builds the result of a small T in memory, piecewise, and stalls reading it back as a whole.
   [[gnu::always_inline]] std::optional<T> recv() const { return detail::receive<T>(core()); }
 
-  /// Receives if that is possible at once. `value` is assigned only if `done`. Never blocks.
+  /// Receives if that is possible at once. `value` is assigned only if `done`. Never blocks. (Into a T& a value is
+  /// moved by assignment. If that throws, the exception is the caller's and the value is lost; recv() never assigns.)
   recv_status try_recv(T& value) const {
     std::optional<T> taken;
     const attempt a = detail::try_receive<T>(core(), taken);
@@ -230,7 +231,7 @@ class recv_members {
   }
 
   /// `co_await ch.async_recv()` in a coir::async: as recv(), but that the coroutine waits, and not a fiber. A
-  /// std::optional<T>; throws `cancelled`.
+  /// std::optional<T>; throws `cancelled`. To be awaited once: then std::logic_error, as of all that is awaited here.
   recv_awaiter<T, std::optional<T>> async_recv() const noexcept { return recv_awaiter<T, std::optional<T>>(core()); }
 
   /// Receives, and then runs f(std::optional<T>), which has no value if the channel is closed and drained, in a fiber

@@ -33,7 +33,8 @@ constexpr void check_awaited() {
 // ---- co_await ------------------------------------------------------------------------------------------------------
 
 /// What the awaiters of a send and of a receive have in common. To keep the frame small the channel, null for the nil
-/// one, is kept in the node's slot until it sleeps, and found in what its waiter waits on thereafter.
+/// one, is kept in the node's slot until it sleeps, and found in what its waiter waits on thereafter. That is one
+/// reason why an awaiter serves once.
 class chan_awaiter {
  public:
   explicit chan_awaiter(chan_core* on) noexcept { node_.slot = on; }
@@ -41,11 +42,17 @@ class chan_awaiter {
   chan_awaiter& operator=(const chan_awaiter&) = delete;
 
  protected:
+  /// To begin with. Throws std::logic_error if it has served.
+  void begin() const {
+    if (node_.index != 0) [[unlikely]]
+      throw_awaited_again();
+  }
+
   /// Before it sleeps.
   chan_core* core() const noexcept { return static_cast<chan_core*>(node_.slot); }
 
   /// The lock of the channel, if it is not nil, is held at the call. False: refused, and the lock is free.
-  bool sleep(wait_queue* queue, void* slot, std::coroutine_handle<> where, const char* what) noexcept;
+  bool sleep(stackless& self, wait_queue* queue, void* slot, std::coroutine_handle<> where, const char* what) noexcept;
 
   /// After it has been resumed, or never slept. Throws `cancelled`, nothing being linked.
   void end(wait_queue chan_core::*queue);
@@ -63,19 +70,23 @@ class [[nodiscard]] recv_awaiter : chan_awaiter {
  public:
   explicit recv_awaiter(chan_core* on) noexcept : chan_awaiter(on) { check_awaited<T>(); }
 
-  bool await_ready() noexcept { return try_receive(core(), value_) != attempt::would_block; }
+  bool await_ready() {
+    begin();
+    return try_receive(core(), value_) != attempt::would_block;
+  }
 
   template <async_coroutine Promise>
   bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
     chan_core* const on = core();
-    if (on == nullptr) return sleep(nullptr, nullptr, where, "chan receive (nil chan)");
+    stackless& self = this_async();
+    if (on == nullptr) return sleep(self, nullptr, nullptr, where, "chan receive (nil chan)");
     lock(*on);
     waiter* woken = nullptr;
     if (on->try_receive(typed_element<T>{}, &value_, woken) != attempt::would_block) {
       unlock_and_wake(*on, woken);
       return false;
     }
-    return sleep(&on->receivers, &value_, where, "chan receive");
+    return sleep(self, &on->receivers, &value_, where, "chan receive");
   }
 
   Result await_resume() {
@@ -95,7 +106,8 @@ class [[nodiscard]] send_awaiter : chan_awaiter {
  public:
   send_awaiter(chan_core* on, T&& value) noexcept : chan_awaiter(on), value_(std::move(value)) { check_awaited<T>(); }
 
-  bool await_ready() noexcept {
+  bool await_ready() {
+    begin();
     how_ = try_send(core(), value_);
     return how_ != attempt::would_block;
   }
@@ -103,7 +115,8 @@ class [[nodiscard]] send_awaiter : chan_awaiter {
   template <async_coroutine Promise>
   bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
     chan_core* const on = core();
-    if (on == nullptr) return sleep(nullptr, nullptr, where, "chan send (nil chan)");
+    stackless& self = this_async();
+    if (on == nullptr) return sleep(self, nullptr, nullptr, where, "chan send (nil chan)");
     lock(*on);
     waiter* woken = nullptr;
     how_ = on->try_send(typed_element<T>{}, std::addressof(value_), woken);
@@ -111,7 +124,7 @@ class [[nodiscard]] send_awaiter : chan_awaiter {
       unlock_and_wake(*on, woken);
       return false;
     }
-    return sleep(&on->senders, std::addressof(value_), where, "chan send");
+    return sleep(self, &on->senders, std::addressof(value_), where, "chan send");
   }
 
   void await_resume() {

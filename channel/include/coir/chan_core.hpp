@@ -139,14 +139,17 @@ class alignas(64) chan_core {
       void* first = element.place(this, head_);
       element.emplace(slot, first);
       element.destroy(first);
-      removed();
-      if (closed()) return attempt::done;
-      if (wait_node* sender = senders.claim_front()) {
-        element.construct(element.place(this, tail()), sender->slot);
-        added();
-        sender->ok = true;
-        woken = sender->who;
+      wait_node* const sender = closed() ? nullptr : senders.claim_front();
+      if (sender == nullptr) {
+        removed();
+        return attempt::done;
       }
+      // By invariant 2 the buffer was full: the place that is free now is the next after its last. The count stays:
+      // with one place who looks at it without the lock must not see an empty channel.
+      element.construct(first, sender->slot);
+      head_ = wrapped(head_ + 1);
+      sender->ok = true;
+      woken = sender->who;
       return attempt::done;
     }
     if (closed()) return attempt::closed;

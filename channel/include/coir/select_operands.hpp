@@ -68,7 +68,7 @@ class owned_operand {
 template <class T>
 class borrowed_operand {
  public:
-  explicit borrowed_operand(T&& value) noexcept : value_(&value) {}
+  explicit borrowed_operand(T&& value) noexcept : value_(std::addressof(value)) {}
   T& get() noexcept { return *value_; }
 
  private:

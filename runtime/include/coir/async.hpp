@@ -26,7 +26,8 @@
 // end: coir::spawn([ch]() -> coir::async<void> { ... }).
 //
 // Happens-before: as for fibers; what runs before a co_await happens before what runs after it.
-// Allocation: a frame for each call of a coroutine, from the runtime's pools. Waiting allocates nothing.
+// Allocation: a frame for each call of a coroutine, from the runtime's pools. Waiting allocates nothing,
+// but once for an async that has a name, a stop token or a fiber_local: room to take them along from fiber to fiber.
 #pragma once
 
 #include <atomic>

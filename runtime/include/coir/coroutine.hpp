@@ -71,8 +71,8 @@ class coroutine_handle : private detail::coroutine_core {
   }
 
   /// Runs another coroutine to its end in place of this body: what it yields goes to this one's consumer, what that
-  /// sends goes to it. Returns its result, or throws what it throws. `inner` must not wait for a value already. Costs a
-  /// switch there and back for each coroutine in such a chain.
+  /// sends goes to it. Returns its result, or throws what it throws; std::logic_error if it was moved from meanwhile.
+  /// `inner` must not wait for a value already. Costs a switch there and back for each coroutine in such a chain.
   template <class Result>
   Result yield_from(coroutine<Out, In, Result>& inner) {
     for (coroutine_handle* at = inner.start(); at != nullptr; at = inner.step(in_)) {
@@ -142,17 +142,22 @@ class coroutine {
     body_->owner_ = this;
   }
 
-  coroutine(coroutine&& other) noexcept
+  coroutine(coroutine&& other) noexcept(std::is_nothrow_move_constructible_v<kept>)
       : body_(std::exchange(other.body_, nullptr)),
         error_(std::exchange(other.error_, nullptr)),
         result_(std::move(other.result_)) {
     if (body_ != nullptr) body_->owner_ = this;
     other.result_.reset();
   }
-  coroutine& operator=(coroutine&& other) noexcept {
+  coroutine& operator=(coroutine&& other) noexcept(std::is_nothrow_move_constructible_v<kept>) {
     if (this != &other) {
-      this->~coroutine();
-      ::new (this) coroutine(std::move(other));  // not optional's assignment: it would ask for an assignable Result
+      coroutine taken(std::move(other));  // first: `other` may be in the body that ends here
+      discard();
+      body_ = std::exchange(taken.body_, nullptr);
+      if (body_ != nullptr) body_->owner_ = this;
+      error_ = std::exchange(taken.error_, nullptr);
+      result_.reset();
+      if (taken.result_) result_.emplace(std::move(*taken.result_));  // optional's would ask for an assignable Result
     }
     return *this;
   }
@@ -221,9 +226,11 @@ class coroutine {
     return step(nullptr);
   }
 
-  /// Null: the body has ended. While it runs, *this may be moved.
+  /// Null: the body has ended, now or before. While it runs, *this may be moved.
   handle* step(std::remove_reference_t<In>* value) {
     owned_body* body = body_;
+    if (body == nullptr) [[unlikely]]
+      return nullptr;  // a consumer of its own has taken the rest of what another one delegates to
     body->in_ = value;
     if (body->resume()) [[likely]]
       return body;

@@ -77,8 +77,9 @@ class generator {
   generator(generator&& other) noexcept { take(other); }
   generator& operator=(generator&& other) noexcept {
     if (this != &other) {
+      generator taken(std::move(other));  // first: `other` may be in the body that ends here
       discard();
-      take(other);
+      take(taken);
     }
     return *this;
   }

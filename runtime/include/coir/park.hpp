@@ -124,13 +124,14 @@ deadline deadline_at(std::chrono::time_point<Clock, Duration> t) {
 // ---- who sleeps, and where it is queued ----------------------------------------------------------------------------
 
 struct wait_node {
-  static constexpr std::uint32_t refused = UINT32_MAX;  ///< cancelled before it slept
+  static constexpr std::uint32_t refused = UINT32_MAX;     ///< cancelled before it slept
+  static constexpr std::uint32_t served = UINT32_MAX - 1;  ///< an awaiter's wait is over, and it cannot have another
 
   wait_node* next = nullptr;
   wait_node* previous = nullptr;
   waiter* who = nullptr;
   void* slot = nullptr;     ///< where the claimer finds, or leaves, the value
-  std::uint32_t index = 0;  ///< which case of a select; of a coroutine: whether it was refused
+  std::uint32_t index = 0;  ///< which case of a select; of a coroutine: whether it was refused, or is over
   bool queued = false;      ///< guarded by the queue's lock
   bool ok = false;          ///< set by the claimer: done (true), or woken by a close (false)
 };

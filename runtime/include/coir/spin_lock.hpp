@@ -1,7 +1,8 @@
 // A one-byte lock for sections of a few dozen instructions. Locking costs one atomic exchange, unlocking a plain store,
 // which is why it has no queue of sleepers: a contender spins, and after a while gives its time slice away, so that a
-// holder the operating system has descheduled can go on. Must never be held while user code runs, and never across a
-// switch of fibers, but for the park protocol, which unlocks it as the first act after the switch.
+// holder the operating system has descheduled can go on. Must never be held while user code runs, but for the
+// moves of a channel's values (see chan.hpp), and never across a switch of fibers, but for the park protocol, which
+// unlocks it as the first act after the switch.
 // Used by layers that ThreadSanitizer instruments and by those it does not: hence always_inline.
 #pragma once
 

@@ -124,6 +124,7 @@ class stackless : public waiter {
 
   void take_carrier(fiber& f) noexcept;
   void update_from(const fiber& f) noexcept;
+  void make_room(const fiber& f) noexcept;
   start_record& record() const noexcept;
 
   mutable spin_lock transit_;  // lock order: after primitives' locks and tasks', before run queues; guards what follows
@@ -151,8 +152,12 @@ concept async_coroutine = std::derived_from<Promise, async_promise_mark>;
 
 // ---- for awaiters, in await_suspend() and await_resume() ------------------------------------------------------------
 
-/// The async that the calling coroutine is a part of, ready for begin_wait(). Only in one.
+/// The async that the calling coroutine is a part of, ready for begin_wait(). Only in one, and without a lock: what it
+/// takes along when it sleeps may need room.
 stackless& this_async() noexcept;
+
+/// Throws std::logic_error: an awaiter was kept in a variable and awaited twice.
+[[noreturn]] void throw_awaited_again();
 
 /// The last step of await_suspend(), after begin_wait() and the linking of the node. The lock that guards it, if there
 /// is one, is released once the coroutine can be resumed. After this nothing but the return.

@@ -110,7 +110,11 @@ class [[nodiscard]] detail::lock_awaiter {
   lock_awaiter(const lock_awaiter&) = delete;
   lock_awaiter& operator=(const lock_awaiter&) = delete;
 
-  bool await_ready() noexcept { return mutex_.try_lock(); }
+  bool await_ready() {
+    if (node_.index != 0) [[unlikely]]
+      throw_awaited_again();
+    return mutex_.try_lock();
+  }
   template <async_coroutine Promise>
   bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
     return mutex_.suspend(node_, where);
