@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include <coir/spin_lock.hpp>
 #include <coir/stackless.hpp>
@@ -36,9 +37,8 @@ class async_list {
   template <class F>
   void for_each(F&& f) {
     for (shard& in : shards_) {
-      in.lock.lock();
+      const std::lock_guard locked(in.lock);
       for (stackless* s = in.first; s != nullptr; s = s->next_) f(*s);
-      in.lock.unlock();
     }
   }
 

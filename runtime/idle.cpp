@@ -326,7 +326,11 @@ void scheduler::offer(processor& p) noexcept {
 
 void scheduler::wake_one() noexcept {
   std::uint32_t nobody = 0;
-  if (!searching_.compare_exchange_strong(nobody, 1, std::memory_order_seq_cst)) return;
+  if (searching_.compare_exchange_strong(nobody, 1, std::memory_order_seq_cst)) wake_searcher();
+}
+
+// Whoever is woken has been counted in searching_.
+void scheduler::wake_searcher() noexcept {
   worker* w = nullptr;
   bool new_thread = false;
   idle_lock_.lock();

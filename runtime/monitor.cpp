@@ -40,6 +40,7 @@ constexpr std::int64_t smallest_delay = 50'000;
 constexpr std::int64_t suspicious_delay = 150'000;
 constexpr std::int64_t largest_delay = 800'000;
 constexpr std::int64_t overdue_timer = 1'000'000;
+constexpr std::int64_t overdue_search = 1'000'000;  // of who searches, for 50 us, or wakes somebody who will
 constexpr std::int64_t pushing_slices = 10;
 constexpr unsigned idle_polls_before_sleep = 2;
 
@@ -59,6 +60,7 @@ void scheduler::monitor() noexcept {
   unsigned idle_polls = 0;
   std::uint64_t epoch = 0;
   std::int64_t last_trim = clock_.now();
+  std::int64_t stale_since = 0;
   deadline next_line = debug_.schedtrace != 0 ? born_ + debug_.schedtrace : no_deadline;  // of COIR_DEBUG=schedtrace
   const auto line_due = [&] { return next_line != no_deadline && next_line <= clock_.now(); };
   while (monitor_word_.load(std::memory_order_acquire) != 2) {
@@ -92,7 +94,9 @@ void scheduler::monitor() noexcept {
     const std::int64_t time = clock_.now();
     last_trim = trim_stacks(last_trim, time);
     futex_wait(monitor_word_, 0, std::min(time + delay, next_line));
-    switch (look_after(seen_, slow_)) {
+    const finding found = look_after(seen_, slow_);
+    if (found != finding::stale) stale_since = 0;
+    switch (found) {
       case finding::nothing:
         delay = std::min(delay * 2, largest_delay);
         break;
@@ -101,7 +105,14 @@ void scheduler::monitor() noexcept {
         break;
       case finding::stale:
         delay = smallest_delay;
-        wake_one();
+        if (stale_since == 0) stale_since = time;
+        if (clock_.now() - stale_since < overdue_search) {
+          wake_one();
+        } else {  // the operating system has descheduled who searches: the others are not to wait for that one
+          searching_.fetch_add(1, std::memory_order_seq_cst);
+          wake_searcher();
+          stale_since = 0;
+        }
         break;
     }
   }

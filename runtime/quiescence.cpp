@@ -10,6 +10,7 @@
 // a thread that is doing something else, and there is no deadlock. The last worker to go idle wakes them. While stuck
 // is not certain, a waiting thread looks again after a while, since a thread that ends tells nobody.
 #include <algorithm>
+#include <new>
 #include <sstream>
 
 #include "clock.hpp"
@@ -106,9 +107,12 @@ void scheduler::wait_until(const std::function<bool()>& done) {
       futex_wait(event_, event);
       continue;
     }
-    if (unwind_deadlock()) {
-      recheck = first_recheck;
-      continue;
+    try {
+      if (unwind_deadlock()) {
+        recheck = first_recheck;
+        continue;
+      }
+    } catch (const std::bad_alloc&) {  // for the report; nobody has been woken, and the next look tries again
     }
     // Somebody outside may still act. If so the wait goes on until the workers have slept, woken and slept again.
     watching_.fetch_add(1, std::memory_order_seq_cst);
@@ -158,11 +162,12 @@ bool scheduler::unwind_deadlock() {
       waiter_access::set_for_good(f->wait);  // seen when it is next about to block
       if (!waiter_access::is_uncancellable(f->wait)) asleep.emplace_back(f, f->wait.word());
     }
-    bool marked = false;
-    asyncs_.for_each([&](stackless& s) { marked |= s.mark_for_deadlock(); });
+    std::size_t marked = 0;
+    asyncs_.for_each([&](stackless& s) { marked += s.mark_for_deadlock() ? 1U : 0U; });
     // If all block where they must not be disturbed, nothing can ever end them.
-    if (asleep.empty() && !marked)
+    if (asleep.empty() && marked == 0)
       fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
+    sources.reserve(asleep.size() + marked);  // from the first that is woken nothing may fail
     {
       const std::lock_guard locked(deadlock_lock_);
       if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + blocked;
@@ -173,7 +178,7 @@ bool scheduler::unwind_deadlock() {
       unpark(f->wait);
       if (source) sources.push_back(std::move(*source));
     }
-    if (marked) {
+    if (marked != 0) {
       asyncs_.for_each([&](stackless& s) {
         if (auto source = s.unwind_marked()) sources.push_back(std::move(*source));
       });
@@ -193,7 +198,7 @@ std::string scheduler::deadlock_report() {
   return deadlock_report_;
 }
 
-void scheduler::cancel_all() noexcept {
+void scheduler::cancel_all() noexcept try {
   cancel_all_.store(true, std::memory_order_relaxed);
   heavy_fence();  // pairs with the light one in run_fiber(): the flag, then the states
   for (fiber* f : pool_.fibers()) {
@@ -205,6 +210,8 @@ void scheduler::cancel_all() noexcept {
     if (auto source = s.cancel()) sources.push_back(std::move(*source));
   });
   for (std::stop_source& s : sources) signal_stop(std::move(s));
+} catch (const std::bad_alloc&) {
+  fatal("no memory for the list of the fibers of a runtime that are to be cancelled");
 }
 
 }  // namespace coir::detail

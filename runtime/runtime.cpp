@@ -108,7 +108,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
   if (debug_.heldlock != 0) watch_locks();
   for (unsigned i = 0; i < processors; ++i) {
     processors_.push_back(std::make_unique<processor>(i, this));
-    workers_.push_back(std::make_unique<worker>(*this, debug_.heldlock != 0));
+    workers_.push_back(make_worker());
   }
   for (unsigned i = processors; i-- > 0;) idle_processors_.push_back(processors_[i].get());
   sleepers_.reserve(processors);

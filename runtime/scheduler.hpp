@@ -222,12 +222,14 @@ class scheduler {
   bool work_visible() noexcept;
   void offer(processor& p) noexcept;
   void wake_one() noexcept;
+  void wake_searcher() noexcept;
   bool take_idle_processor(worker& w) noexcept;
   void hand_over(processor& p, worker& w) noexcept;
   void end_keeping(const worker& w) noexcept;
   worker* take_sleeper(bool& new_thread) noexcept;
   bool start_taken(worker& w, processor& p, bool new_thread) noexcept;
   bool end_surplus(worker& w) noexcept;
+  std::unique_ptr<worker> make_worker();
   void start_thread(worker& w);
   void report_once(const std::exception& e) noexcept;
   void stop_threads() noexcept;

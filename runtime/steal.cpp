@@ -38,7 +38,7 @@ runnable* scheduler::search(worker& w) noexcept {
     searching_.fetch_add(1, std::memory_order_seq_cst);
     w.searching = true;
   }
-  w.samples.assign(count, {});
+  std::fill(w.samples.begin(), w.samples.end(), victim_sample{});
   const std::int64_t begin = clock_.now();
   std::int64_t time = begin;
   while (time - begin < search_for && !stopping_.load(std::memory_order_relaxed)) {

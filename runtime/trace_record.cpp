@@ -16,7 +16,8 @@ constexpr std::uint32_t most_lines = (1U << 16) - 1;
 std::uint64_t address(const char* s) noexcept { return reinterpret_cast<std::uintptr_t>(s) & trace_event::all48; }
 
 unsigned processor_of(const worker& w) noexcept {
-  return w.held != nullptr ? w.held->index() : trace_event::no_processor;
+  const processor* const p = w.held;
+  return p != nullptr ? p->index() : trace_event::no_processor;
 }
 
 bool reserve(worker& w, trace_ring& ring) noexcept {

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -85,7 +86,11 @@ class process_tracer {
   void join(worker& w) noexcept {
     if (!on_.load(std::memory_order_acquire)) return;
     const std::lock_guard table(table_);
-    if (on_.load(std::memory_order_relaxed)) give_ring(w);
+    if (!on_.load(std::memory_order_relaxed)) return;
+    try {
+      give_ring(w);
+    } catch (const std::bad_alloc&) {  // what it does counts as dropped
+    }
   }
 
   void start(const std::string& path) {
@@ -101,9 +106,7 @@ class process_tracer {
       const std::lock_guard output(output_);
       const std::lock_guard table(table_);
       file_->end_at(trace_ticks());  // before the first that does not record any more
-      on_.store(false, std::memory_order_release);
-      for (const auto& w : workers_)
-        if (w->who != nullptr) w->who->set_trace(nullptr, std::memory_order_relaxed);
+      end_recording();
     }
     stop_writer();
     environment_done_ = environment_done_ || of_environment_;
@@ -126,23 +129,31 @@ class process_tracer {
     auto file = std::make_unique<trace_file>(path, trace_ticks());
     for (const scheduler* s : runtimes_) file->name_runtime(s->serial(), s->processor_count());
     const std::lock_guard output(output_);
+    const std::lock_guard table(table_);
     file_ = std::move(file);
     try {
+      on_.store(true, std::memory_order_release);
+      runs_before_ = runs();
+      for (const auto& w : workers_) {
+        w->ring.done(w->ring.available());
+        w->open = false;
+        w->since = trace_ticks();
+      }
+      for (scheduler* s : runtimes_)
+        for (worker* w : s->started_workers()) give_ring(*w);
       start_writer();
     } catch (...) {
+      end_recording();
       file_.reset();
       throw;
     }
-    const std::lock_guard table(table_);
-    on_.store(true, std::memory_order_release);
-    runs_before_ = runs();
-    for (const auto& w : workers_) {
-      w->ring.done(w->ring.available());
-      w->open = false;
-      w->since = trace_ticks();
-    }
-    for (scheduler* s : runtimes_)
-      for (worker* w : s->started_workers()) give_ring(*w);
+  }
+
+  // Under table_: nobody records any more.
+  void end_recording() noexcept {
+    on_.store(false, std::memory_order_release);
+    for (const auto& w : workers_)
+      if (w->who != nullptr) w->who->set_trace(nullptr, std::memory_order_relaxed);
   }
 
   // Under table_.

@@ -20,11 +20,10 @@ inline void pause() noexcept {
 #endif
 }
 
-std::uint32_t new_ticket() noexcept {
-  static std::atomic<std::uint32_t> last{0};
-  std::uint32_t t = last.fetch_add(1, std::memory_order_relaxed) + 1;
-  while (t == 0 || t == ~std::uint32_t{0}) t = last.fetch_add(1, std::memory_order_relaxed) + 1;
-  return t;
+/// Not again in the life of the process: a worker's last answer stays for as long as it sleeps.
+std::uint64_t new_ticket() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 }  // namespace
@@ -50,7 +49,7 @@ void acquire_own_thread() noexcept {
     // release: what was done in earlier brackets; pairs with the acquire loads in processor::try_lock().
     in_runtime_.store(0, std::memory_order_release);
     // acquire: pairs with processor::unlock(), so that this worker sees what the holder did.
-    while (const std::uint32_t ticket = interrupt_.load(std::memory_order_acquire)) {
+    while (const std::uint64_t ticket = interrupt_.load(std::memory_order_acquire)) {
       if (ticket == retaken) return nullptr;
       stepped_aside_.store(ticket, std::memory_order_release);
       wait();
@@ -65,7 +64,7 @@ bool processor::try_lock() noexcept {
   if (!lock_.try_lock()) return false;
   worker* w = owner();
   if (w == nullptr) return true;  // idle: lock_ is enough
-  const std::uint32_t ticket = new_ticket();
+  const std::uint64_t ticket = new_ticket();
   w->interrupt_.store(ticket, std::memory_order_relaxed);
   for (unsigned i = 0; i < answer_spins; ++i) {
     if (w->stepped_aside_.load(std::memory_order_acquire) == ticket) return true;

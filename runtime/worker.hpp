@@ -137,13 +137,13 @@ class alignas(64) worker {
   friend class processor;
 
   static constexpr std::uintptr_t locks_checked = 1;           // beside the ring's address
-  static constexpr std::uint32_t retaken = ~std::uint32_t{0};  // no ticket has this value
+  static constexpr std::uint64_t retaken = ~std::uint64_t{0};  // no ticket has this value
 
   processor* step_aside() noexcept;
 
   alignas(64) std::atomic<std::uint32_t> in_runtime_{0};  // written by this worker
-  std::atomic<std::uint32_t> stepped_aside_{0};           // written by this worker
-  std::atomic<std::uint32_t> interrupt_{0};               // written by the holder of the processor's lock_
+  std::atomic<std::uint64_t> stepped_aside_{0};           // written by this worker
+  std::atomic<std::uint64_t> interrupt_{0};               // written by the holder of the processor's lock_
 };
 
 // initial-exec: one load from the thread pointer, even in a shared library.

@@ -2,11 +2,17 @@
 // more sleep than there are processors ends its thread, and its worker object waits for another.
 //
 // A worker without a thread (`started` unset) is in no list but workers_, whose objects stay where they are for the
-// life of the runtime.
+// life of the runtime. Its last thread may not be over: it runs the destructors of its thread_locals, which are a
+// user's, and may wait for fibers. So until it has exited the worker gets no other, and nobody waits for that.
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "futex.hpp"
@@ -17,8 +23,25 @@
 
 namespace coir::detail {
 
+namespace {
+
+bool has_exited(std::thread& t) noexcept {
+  if (!t.joinable()) return true;
+  if (::pthread_tryjoin_np(t.native_handle(), nullptr) != 0) return false;
+  std::construct_at(&t);  // which was joined behind its back
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<worker> scheduler::make_worker() {
+  auto w = std::make_unique<worker>(*this, debug_.heldlock != 0);
+  w->samples.resize(seen_.size());
+  return w;
+}
+
 // Under idle_lock_: a worker to hand a processor to, out of the sleepers; one without a thread if nobody sleeps. Null:
-// there are max_threads_ of them, or no memory.
+// there is no memory, or there are max_threads_ of them and some are about to have no thread any more.
 worker* scheduler::take_sleeper(bool& new_thread) noexcept {
   new_thread = false;
   if (!sleepers_.empty()) {
@@ -28,20 +51,23 @@ worker* scheduler::take_sleeper(bool& new_thread) noexcept {
     sleepers_.pop_back();
     return w;
   }
-  // One that never ran rather than one whose last thread, which has ended or is about to, must be joined.
-  auto unstarted = std::find_if(workers_.begin(), workers_.end(),
-                                [](const auto& each) { return !each->started && !each->thread.joinable(); });
-  if (unstarted == workers_.end())
-    unstarted = std::find_if(workers_.begin(), workers_.end(), [](const auto& each) { return !each->started; });
+  bool ending = false;
+  auto unstarted = std::find_if(workers_.begin(), workers_.end(), [&ending](const auto& each) {
+    if (each->started) return false;
+    if (has_exited(each->thread)) return true;
+    ending = true;
+    return false;
+  });
   if (unstarted == workers_.end()) {
     if (workers_.size() >= max_threads_) {
+      if (ending) return nullptr;
       idle_lock_.unlock();
       fatal("all of ", max_threads_, " threads (options::max_threads) are blocked, or compute, in fibers");
     }
     const tsan_section section(&workers_);
     try {
       sleepers_.reserve(workers_.size() + 1);
-      workers_.push_back(std::make_unique<worker>(*this, debug_.heldlock != 0));
+      workers_.push_back(make_worker());
     } catch (const std::bad_alloc&) {
       return nullptr;
     }
@@ -94,7 +120,6 @@ void scheduler::report_once(const std::exception& e) noexcept {
 }
 
 void scheduler::start_thread(worker& w) {
-  if (w.thread.joinable()) w.thread.join();  // ended as surplus
   w.thread = runtime_threads::start([this, &w] { work(w); });
 }
 
@@ -115,10 +140,9 @@ bool scheduler::end_surplus(worker& w) noexcept {
 
 std::vector<worker*> scheduler::started_workers() {
   std::vector<worker*> all;
-  idle_lock_.lock();
+  const std::lock_guard locked(idle_lock_);
   for (const auto& w : workers_)
     if (w->started) all.push_back(w.get());
-  idle_lock_.unlock();
   return all;
 }
 

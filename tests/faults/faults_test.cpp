@@ -321,6 +321,18 @@ TEST_P(Faults, WithoutMembarrierFencesAreReal) {
       testing::ExitedWithCode(0), "");
 }
 
+// A seccomp filter, say, that comes too late: fences that do nothing must not pass in silence.
+TEST_P(Faults, MembarrierThatFailsLaterIsReported) {
+  EXPECT_EXIT(
+      {
+        run(work);
+        faults::refuse(call::membarrier);
+        for (int i = 0; i < 20; ++i) run(work);
+        std::_Exit(0);
+      },
+      testing::KilledBySignal(SIGABRT), "coir: fatal: the system call membarrier, which has worked until now, fails");
+}
+
 TEST_P(Faults, WaitsThatEndForNoReasonAreTakenUpAgain) {
   for (int i = 0; i < 20; ++i) {
     faults::refuse(call::futex_wait_early, 200, i);

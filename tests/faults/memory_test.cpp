@@ -1,5 +1,7 @@
 // Without memory: what a caller can be told is thrown as std::bad_alloc, and nothing has happened then; what nobody can
 // be told ends the process with a report. And what needs no memory: the operations of a program that runs.
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -250,6 +252,45 @@ TEST_P(MemoryFaults, WithoutMemoryForAThreadTheFirstWorkerDoesTheWork) {
     for (auto& t : tasks) t.get();
     EXPECT_EQ(ran, 100 + wanted);
   });
+}
+
+// Whether a deadlock is certain takes memory to find out; without any the wait goes on.
+TEST_P(MemoryFaults, ADeadlockIsFoundOnceThereIsMemory) {
+  coir::runtime rt{opts()};
+  coir::task<void> t = rt.spawn([] { coir::make_chan<int>().recv(); });
+  coir_test::until_blocked(t);
+  std::thread later([] {
+    std::this_thread::sleep_for(20ms);
+    faults::refuse_memory_everywhere(false);
+  });
+  faults::refuse_memory_everywhere(true);
+  EXPECT_THROW(rt.wait(), coir::deadlock);
+  later.join();
+}
+
+TEST_P(MemoryFaults, ATraceThatCannotBeginLeavesEverythingAsItWas) {
+  const std::string path = testing::TempDir() + "coir_no_memory_" + std::to_string(::getpid()) + ".json";
+  coir::runtime rt{opts()};
+  bool begun = false;
+  int refused = 0;
+  for (int granted = 0; !begun && granted < 1000; ++granted) {
+    faults::refuse_memory_after(granted);
+    try {
+      coir::trace_start(path);
+      begun = true;
+    } catch (const std::bad_alloc&) {
+      ++refused;
+    }
+    faults::refuse_memory(false);
+    std::atomic<int> done{0};
+    for (int i = 0; i < 10; ++i) rt.go([&] { ++done; });
+    rt.wait();
+    EXPECT_EQ(done, 10);
+  }
+  EXPECT_TRUE(begun);
+  EXPECT_GE(refused, 3);
+  coir::trace_stop();
+  ::unlink(path.c_str());
 }
 
 // ---- reports: there is nobody to throw to

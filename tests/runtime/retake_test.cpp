@@ -542,6 +542,60 @@ TEST_P(Retake, AThreadThatEndsIsNoWorkerAnyMore) {
   rt.wait();
 }
 
+struct long_goodbye {
+  bool used = false;
+  ~long_goodbye() {
+    if (!used) return;
+    ++ending;
+    while (!may_end) std::this_thread::sleep_for(1ms);
+  }
+  static inline std::atomic<int> ending{0};
+  static inline std::atomic<bool> may_end{false};
+};
+thread_local long_goodbye goodbye;
+
+[[gnu::noinline]] void use_goodbye() { goodbye.used = true; }
+
+// Its destructors may take as long as they like, or wait for fibers: who needs a thread meanwhile gets another one.
+TEST_P(Retake, NobodyWaitsForAThreadThatEnds) {
+  if (GetParam() != 1) return;
+  coir::runtime rt{opts()};
+  long_goodbye::ending = 0;
+  long_goodbye::may_end = false;
+  std::atomic<bool> unblocked{false};
+  const auto block = [&](int count, auto and_do) {
+    const auto blocked = std::make_shared<std::atomic<int>>(0);
+    std::vector<coir::task<void>> all;
+    for (int i = 0; i < count; ++i) {
+      all.push_back(rt.spawn([&unblocked, blocked, and_do] {
+        coir::blocking([&] {
+          and_do();
+          for (++*blocked; !unblocked;) std::this_thread::sleep_for(100us);
+        });
+      }));
+    }
+    coir_test::until([&] { return *blocked == count; });
+    return all;
+  };
+  std::vector<coir::task<void>> first = block(4, [] { use_goodbye(); });
+  unblocked = true;
+  for (coir::task<void>& t : first) t.get();
+  coir_test::until([] { return long_goodbye::ending >= 1; });
+  unblocked = false;
+  std::atomic<bool> over{false};
+  std::thread give_up([&] {  // so that a failure is one, and does not hang
+    for (int i = 0; i < 20'000 && !over; ++i) std::this_thread::sleep_for(1ms);
+    long_goodbye::may_end = true;
+  });
+  std::vector<coir::task<void>> second = block(6, [] {});
+  EXPECT_FALSE(long_goodbye::may_end) << "somebody has waited for the end of a thread";
+  over = true;
+  give_up.join();
+  unblocked = true;
+  for (coir::task<void>& t : second) t.get();
+  rt.wait();
+}
+
 TEST_P(Retake, AsManyThreadsAsProcessorsAreEnoughForFibersThatDoNotBlockThem) {
   coir::options o = opts();
   o.max_threads = GetParam();
