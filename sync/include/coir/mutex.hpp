@@ -73,9 +73,11 @@ class mutex {
   /// Gives the mutex up. Never blocks. By any fiber or thread, not only the one that locked it.
   /// Throws std::logic_error if nobody holds it.
   void unlock() {
-    std::uint32_t seen = held;
+    // Looked at first: while somebody who was woken is on the way, a compare-exchange that fails would be a third one.
+    std::uint32_t seen = state_.load(std::memory_order_relaxed);
     // release: pairs with the acquire of the lock to come.
-    if (!state_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
+    if (seen != held || !state_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed))
+        [[unlikely]]
       unlock_contended(seen);
   }
 
