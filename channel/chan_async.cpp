@@ -1,7 +1,5 @@
 #include <coir/chan_async.hpp>
 
-#include <utility>
-
 #include <coir/park.hpp>
 
 namespace coir::detail {
@@ -23,7 +21,7 @@ bool chan_awaiter::sleep(stackless& self, wait_queue* queue, void* slot, std::co
 }
 
 void chan_awaiter::end(wait_queue chan_core::*queue) {
-  if (std::exchange(node_.index, wait_node::served) == wait_node::refused) throw_cancelled();
+  end_await(node_);
   if (node_.who == nullptr || woken(*node_.who) == wake::fired) return;  // if it slept, the channel may be gone
   // The waiter is the coroutine's own, which has not waited on anything since; and the channel is not const.
   auto* const on = static_cast<chan_core*>(const_cast<void*>(static_cast<stackless*>(node_.who)->waits_on()));

@@ -40,6 +40,10 @@ struct carried_over {
 
 namespace {
 
+/// Whether there is something that an async takes along from the fiber that has carried it. The fiber alone gives
+/// itself a name, a stop source, locals.
+bool has_baggage(const fiber& f) noexcept { return f.name || f.locals != nullptr || f.stop.made(); }
+
 async_segment& current_segment() noexcept { return *current_fiber()->carries; }
 
 /// ThreadSanitizer is told here, since it does not see who unlocks.
@@ -110,9 +114,9 @@ void stackless::update_from(const fiber& f) noexcept {
 }
 
 /// Makes room for what is to be taken along from the carrier, if there is something: sleep() is called with the locks
-/// of primitives held, under which nothing is allocated. The fiber alone gives itself a name, a stop source, locals.
+/// of primitives held, under which nothing is allocated.
 void stackless::make_room(const fiber& f) noexcept {
-  if (kept_ || (!f.name && f.locals == nullptr && !f.stop.made())) [[likely]]
+  if (kept_ || !has_baggage(f)) [[likely]]
     return;
   std::unique_ptr<carried_over> room(new (std::nothrow) carried_over);
   if (!room)
@@ -155,7 +159,7 @@ void stackless::sleep(lock_release locks, std::coroutine_handle<> where) noexcep
   if (carried_) {
     fiber* const f = carrier_;
     update_from(*f);
-    if (f->name || f->locals != nullptr || f->stop.made()) {
+    if (has_baggage(*f)) {
       require(kept_ != nullptr, "this_async() has made room for what a coroutine takes along");
       kept_->name = f->name.take();
       f->stop.exchange(kept_->stop);

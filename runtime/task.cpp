@@ -107,7 +107,7 @@ bool task_state::suspend_until_finished(wait_node& node, std::coroutine_handle<>
 }
 
 void task_state::resumed(wait_node& node) {
-  if (node.index == wait_node::refused) throw_cancelled();
+  end_await(node);
   if (node.who != nullptr && woken(*node.who) != wake::fired) {
     lock_.lock();
     joiners_.remove(node);

@@ -95,7 +95,7 @@ bool mutex::suspend(detail::mutex_waiter& node, std::coroutine_handle<> where) n
 }
 
 void mutex::resumed(detail::mutex_waiter& node) {
-  if (std::exchange(node.index, detail::wait_node::served) == detail::wait_node::refused) detail::throw_cancelled();
+  detail::end_await(node);
   if (node.who == nullptr || detail::woken(*node.who) == detail::wake::fired) return;
   queue_lock_.lock();
   waiters_.remove(node);

@@ -143,7 +143,8 @@ class send_members {
   }
 
   /// `co_await ch.async_send(v)` in a coir::async: as send(), but that the coroutine waits, and not a fiber. Throws
-  /// closed_channel, `cancelled`; the value is then destroyed with the expression.
+  /// closed_channel, `cancelled`; the value is then destroyed with the expression. Throws std::logic_error if it is
+  /// kept and awaited a second time.
   send_awaiter<T> async_send(T value) const noexcept { return send_awaiter<T>(core(), std::move(value)); }
 
   /// Sends, and then runs f(send_status), with `done` or `closed`, or f(), in a fiber of its own. A closed channel is
@@ -231,7 +232,7 @@ class recv_members {
   }
 
   /// `co_await ch.async_recv()` in a coir::async: as recv(), but that the coroutine waits, and not a fiber. A
-  /// std::optional<T>; throws `cancelled`. To be awaited once: then std::logic_error, as of all that is awaited here.
+  /// std::optional<T>; throws `cancelled`; std::logic_error if it is kept and awaited a second time.
   recv_awaiter<T, std::optional<T>> async_recv() const noexcept { return recv_awaiter<T, std::optional<T>>(core()); }
 
   /// Receives, and then runs f(std::optional<T>), which has no value if the channel is closed and drained, in a fiber

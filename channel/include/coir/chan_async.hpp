@@ -42,11 +42,7 @@ class chan_awaiter {
   chan_awaiter& operator=(const chan_awaiter&) = delete;
 
  protected:
-  /// To begin with. Throws std::logic_error if it has served.
-  void begin() const {
-    if (node_.index != 0) [[unlikely]]
-      throw_awaited_again();
-  }
+  void begin() const { begin_await(node_); }
 
   /// Before it sleeps.
   chan_core* core() const noexcept { return static_cast<chan_core*>(node_.slot); }

@@ -403,7 +403,7 @@ class [[nodiscard]] sleep_awaiter {
 
 /// `co_await async_sleep(d)`: as sleep_for(), but that the coroutine waits, and not a fiber. Never early. Throws
 /// `cancelled` (not if it need not wait), std::bad_alloc; std::system_error (no thread for a timer) if the processor
-/// was taken away from it.
+/// was taken away from it; std::logic_error if it is kept and waits a second time.
 template <class Rep, class Period>
 [[nodiscard]] detail::sleep_awaiter async_sleep(std::chrono::duration<Rep, Period> d) {
   return detail::sleep_awaiter(detail::deadline_after(d));

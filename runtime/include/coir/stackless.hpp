@@ -37,6 +37,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include <coir/fiber_id.hpp>
 #include <coir/park.hpp>
@@ -158,6 +159,17 @@ stackless& this_async() noexcept;
 
 /// Throws std::logic_error: an awaiter was kept in a variable and awaited twice.
 [[noreturn]] void throw_awaited_again();
+
+/// The first step of await_ready(), for an awaiter with a node: it serves once.
+inline void begin_await(const wait_node& node) {
+  if (node.index != 0) [[unlikely]]
+    throw_awaited_again();
+}
+
+/// The first step of await_resume(), likewise. Throws `cancelled` if the wait was refused: nothing is linked.
+inline void end_await(wait_node& node) {
+  if (std::exchange(node.index, wait_node::served) == wait_node::refused) throw_cancelled();
+}
 
 /// The last step of await_suspend(), after begin_wait() and the linking of the node. The lock that guards it, if there
 /// is one, is released once the coroutine can be resumed. After this nothing but the return.

@@ -61,7 +61,7 @@ class mutex {
 
   /// `co_await m.async_lock()` in a coir::async: as lock(), but that the coroutine waits, and not a fiber; the mutex is
   /// then handed to it. For RAII adopt it: `std::unique_lock held(m, std::adopt_lock);`. The coroutine may unlock it on
-  /// another thread. Throws `cancelled` as lock() does.
+  /// another thread. Throws `cancelled` as lock() does; std::logic_error if it is kept and awaited a second time.
   detail::lock_awaiter async_lock() noexcept;
 
   /// Takes the mutex if it is free. Never blocks, never fails spuriously.
@@ -113,8 +113,7 @@ class [[nodiscard]] detail::lock_awaiter {
   lock_awaiter& operator=(const lock_awaiter&) = delete;
 
   bool await_ready() {
-    if (node_.index != 0) [[unlikely]]
-      throw_awaited_again();
+    begin_await(node_);
     return mutex_.try_lock();
   }
   template <async_coroutine Promise>
