@@ -1,8 +1,9 @@
 // What fibers wait on is being destroyed: they would go on to use memory that is gone. So the process ends here, with a
 // report of who waits; but for two cases in which it is about to end, or to unwind, for another reason:
 //   - in exit(), which destroys static objects while other threads may go on. Who waits then waits for good.
-//   - by a deadlock that is unwound, where all wake at once, each to find what the others' frames held destroyed. The
-//     deadlock is what is reported.
+//   - by a deadlock that is unwound, where all of a depth wake at once, each perhaps to find what the others' frames
+//   held
+//     destroyed. The deadlock is what is reported.
 #include <sstream>
 #include <string>
 #include <string_view>

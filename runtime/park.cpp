@@ -8,6 +8,7 @@
 
 #include "clock.hpp"
 #include "futex.hpp"
+#include "immortal.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
 #include "switch.hpp"
@@ -170,7 +171,9 @@ void unpark(waiter& who) noexcept {
   futex_wake(signal);
 }
 
-void throw_cancelled() { throw cancelled(); }
+// Copies, which need no memory for the text: a fiber must unwind without any.
+void throw_cancelled() { throw cancelled(immortal<cancelled>()); }
+void throw_timed_out() { throw timed_out(immortal<timed_out>()); }
 
 void park_forever(wait_reason why) {
   for (;;) {

@@ -9,6 +9,12 @@
 // All that is decided by the plain threads that wait (wait_until), not by workers: if no thread waits, the process has
 // a thread that is doing something else, and there is no deadlock. The last worker to go idle wakes them. While stuck
 // is not certain, a waiting thread looks again after a while, since a thread that ends tells nobody.
+//
+// A deadlock is unwound from the leaves: fibers hold references into the frames of those that spawned them, whose
+// locals must not go first. All who sleep are cancelled for good, and their stop tokens tell so; but only the deepest
+// of them (runnable::depth) are woken. When the runtime is stuck again, since those above still sleep, the next are.
+// Each time the depth is less, or they were spawned since; so that ends. Who is woken by one that unwinds goes on until
+// it is about to block.
 #include <algorithm>
 #include <new>
 #include <sstream>
@@ -144,48 +150,63 @@ std::string scheduler::list_blocked() {
   return out.str();
 }
 
-/// If the deadlock is certain: reports it and cancels the blocked fibers. False if somebody may still act.
+/// If the deadlock is certain: reports it, cancels the blocked fibers, and wakes the deepest of them. False if somebody
+/// may still act.
 bool scheduler::unwind_deadlock() {
+  struct sleeper {
+    fiber* who;
+    std::uint64_t word;
+    std::uint8_t depth;
+    bool can_be_woken;
+  };
   std::vector<std::stop_source> sources;
   bool certain = false;
   runtime_registry::if_all_quiescent([&] {
     if (!stuck()) return;
-    certain = true;
-    const std::string blocked = list_blocked();
     // First who is to be cancelled: once the first unwinds it may start new ones, on stacks of this list.
-    std::vector<std::pair<fiber*, std::uint64_t>> asleep;
+    std::vector<sleeper> asleep;
     for (fiber* f : pool_.fibers()) {
       if (f->state.load(std::memory_order_relaxed) == run_state::free ||
           waiter_access::state_of(f->wait) != waiter::waiting)
         continue;
-      f->in_deadlock = true;
-      waiter_access::set_for_good(f->wait);  // seen when it is next about to block
-      if (!waiter_access::is_uncancellable(f->wait)) asleep.emplace_back(f, f->wait.word());
+      asleep.push_back({f, f->wait.word(), f->depth, !waiter_access::is_uncancellable(f->wait)});
+      if (auto source = f->stop.copy()) sources.push_back(std::move(*source));
     }
-    std::size_t marked = 0;
-    asyncs_.for_each([&](stackless& s) { marked += s.mark_for_deadlock() ? 1U : 0U; });
-    // If all block where they must not be disturbed, nothing can ever end them.
-    if (asleep.empty() && marked == 0)
-      fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", blocked);
-    sources.reserve(asleep.size() + marked);  // from the first that is woken nothing may fail
-    {
-      const std::lock_guard locked(deadlock_lock_);
-      if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + blocked;
+    std::optional<std::uint8_t> deepest;
+    const auto look_at = [&deepest](std::uint8_t depth) { deepest = std::max(deepest.value_or(0), depth); };
+    for (const sleeper& s : asleep)
+      if (s.can_be_woken) look_at(s.depth);
+    asyncs_.for_each([&](const stackless& s) {
+      if (!s.asleep()) return;
+      if (const auto depth = s.depth_to_unwind()) look_at(*depth);
+      if (auto source = s.stop_source()) sources.push_back(std::move(*source));
+    });
+    report_deadlock(deepest.has_value());
+    certain = true;
+
+    // From here on nothing may fail.
+    for (const sleeper& s : asleep) {
+      s.who->in_deadlock = true;
+      waiter_access::set_for_good(s.who->wait);  // seen when it is next about to block
     }
-    for (const auto& [f, word] : asleep) {
-      auto source = f->stop.copy();
-      if (!f->wait.claim_from_outside(word, waiter::cancelled)) continue;  // woken by one that unwinds
-      unpark(f->wait);
-      if (source) sources.push_back(std::move(*source));
+    asyncs_.for_each([](stackless& s) { s.mark_for_deadlock(); });
+    for (const sleeper& s : asleep) {
+      if (!s.can_be_woken || s.depth < *deepest) continue;
+      if (s.who->wait.claim_from_outside(s.word, waiter::cancelled)) unpark(s.who->wait);  // else one that unwinds did
     }
-    if (marked != 0) {
-      asyncs_.for_each([&](stackless& s) {
-        if (auto source = s.unwind_marked()) sources.push_back(std::move(*source));
-      });
-    }
+    asyncs_.for_each([&](stackless& s) { s.unwind_marked(*deepest); });
   });
   for (std::stop_source& s : sources) signal_stop(std::move(s));
   return certain;
+}
+
+/// If all block where they must not be disturbed, nothing can ever end them.
+void scheduler::report_deadlock(bool can_be_unwound) {
+  if (!can_be_unwound)
+    fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", list_blocked());
+  const std::lock_guard locked(deadlock_lock_);
+  // If there is one already this is its next step.
+  if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + list_blocked();
 }
 
 std::string scheduler::take_deadlock() {

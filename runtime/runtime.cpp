@@ -5,12 +5,14 @@
 #include <stdexcept>
 #include <string>
 
+#include <coir/error.hpp>
 #include <coir/local_table.hpp>
 
 #include "cpu_count.hpp"
 #include "debug_options.hpp"
 #include "futex.hpp"
 #include "held_locks.hpp"
+#include "immortal.hpp"
 #include "overflow.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
@@ -103,6 +105,8 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
       time_slice_(o.time_slice.count()),
       seen_(processors),
       slow_(debug_.slowslice, processors) {
+  immortal<cancelled>();  // what is thrown later is a copy
+  immortal<timed_out>();
   register_asymmetric_fence();
   catch_overflows();
   if (debug_.heldlock != 0) watch_locks();

@@ -24,6 +24,14 @@ namespace {
   prefetch_lines<below + of_block>(reinterpret_cast<const char*>(f) - below * cache_line);
 }
 
+/// Of what is spawned on this worker; null: from a foreign thread. What a timer starts may be about the first fibers,
+/// so it lies below them.
+[[gnu::always_inline]] inline std::uint8_t depth_below(const worker* w) noexcept {
+  if (w == nullptr) return 0;
+  const unsigned above = w->current != nullptr ? w->current->depth : 0U;
+  return static_cast<std::uint8_t>(above + (above != runnable::deepest ? 1U : 0U));
+}
+
 }  // namespace
 
 // ---- making runnable -----------------------------------------------------------------------------------------------
@@ -53,6 +61,7 @@ void scheduler::inject_own(fiber& f) noexcept {
 void scheduler::start(start_record* r) noexcept {
   tsan_release(r);
   worker* w = current_worker();
+  r->depth = depth_below(w);
   processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
   if (held == nullptr) [[unlikely]] {
     come_in();
@@ -69,8 +78,9 @@ void scheduler::start(start_record* r) noexcept {
     offer(p);
 }
 
-void scheduler::count_started() noexcept {
+void scheduler::count_started(runnable& r) noexcept {
   worker* w = current_worker();
+  r.depth = depth_below(w);
   processor* held = w != nullptr && w->home == this ? w->enter() : nullptr;
   if (held == nullptr) [[unlikely]] {
     started_outside_.fetch_add(1, std::memory_order_relaxed);
@@ -282,6 +292,7 @@ void scheduler::run_fiber(fiber& self) noexcept {
   self.id = new_id(w);
   self.spawn_file = record->file;
   self.line = record->line;
+  self.depth = record->depth;
   waiter_access::clear_reasons(self.wait);
   self.in_deadlock = false;
   self.carried_on = false;

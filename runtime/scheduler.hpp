@@ -76,8 +76,8 @@ class scheduler {
   // ---- from fibers and foreign threads
   void start(start_record* r) noexcept;
   void make_ready(fiber& f) noexcept;
-  void make_ready(runnable& r) noexcept;  // a fiber whose state says so, or a woken record
-  void count_started() noexcept;          // one that is alive but in no queue
+  void make_ready(runnable& r) noexcept;     // a fiber whose state says so, or a woken record
+  void count_started(runnable& r) noexcept;  // one that is alive but in no queue
   async_list& asyncs() noexcept { return asyncs_; }
   bool cancelling() const noexcept { return cancel_all_.load(std::memory_order_relaxed); }
   void cancel_all() noexcept;
@@ -264,6 +264,7 @@ class scheduler {
   bool timers_pending_locked() noexcept;
   bool stuck() noexcept;
   bool unwind_deadlock();
+  void report_deadlock(bool can_be_unwound);
   std::string list_blocked();
 
   runtime& owner_;

@@ -84,7 +84,7 @@ void stackless::enroll() noexcept {
     static_cast<void>(cancel());
 }
 
-void stackless::count() noexcept { home_->count_started(); }
+void stackless::count() noexcept { home_->count_started(record()); }
 
 void stackless::leave() noexcept { home_->asyncs().remove(*this); }
 
@@ -189,6 +189,13 @@ void stackless::make_ready() noexcept {
 
 // ---- cancelling ----------------------------------------------------------------------------------------------------
 
+/// Under transit_: that of one without a carrier.
+std::optional<std::stop_source> stackless::kept_source() const noexcept {
+  if (!kept_) return std::nullopt;
+  tsan_acquire(kept_.get());
+  return kept_->stop.copy();
+}
+
 std::optional<std::stop_source> stackless::cancel() noexcept {
   std::optional<std::stop_source> source;
   bool claimed = false;
@@ -197,10 +204,7 @@ std::optional<std::stop_source> stackless::cancel() noexcept {
   if (carried_) {
     source = cancel_fiber(*carrier_);
   } else {
-    if (kept_) {
-      tsan_acquire(kept_.get());
-      source = kept_->stop.copy();
-    }
+    source = kept_source();
     const std::uint64_t now = waiter_access::acquire_word(*this);
     claimed =
         (now & state_mask) == waiting && !waiter_access::is_uncancellable(*this) && claim_from_outside(now, cancelled);
@@ -226,19 +230,25 @@ task_status stackless::status() const noexcept {
   return s;
 }
 
-bool stackless::mark_for_deadlock() noexcept {
-  if (!asleep()) return false;
-  transit_.lock();
-  waiter_access::set_for_good(*this);
-  in_deadlock_ = !waiter_access::is_uncancellable(*this);
-  const bool marked = in_deadlock_;
-  transit_.unlock();
-  return marked;
+std::optional<std::uint8_t> stackless::depth_to_unwind() const noexcept {
+  if (waiter_access::is_uncancellable(*this)) return std::nullopt;
+  return record().depth;
 }
 
-std::optional<std::stop_source> stackless::unwind_marked() noexcept {
-  if (!std::exchange(in_deadlock_, false)) return std::nullopt;
-  return cancel();
+std::optional<std::stop_source> stackless::stop_source() const noexcept {
+  transit_.lock();
+  auto source = kept_source();
+  transit_.unlock();
+  return source;
+}
+
+void stackless::mark_for_deadlock() noexcept {
+  in_deadlock_ = asleep();
+  if (in_deadlock_) waiter_access::set_for_good(*this);
+}
+
+void stackless::unwind_marked(std::uint8_t least_depth) noexcept {
+  if (std::exchange(in_deadlock_, false) && record().depth >= least_depth) static_cast<void>(cancel());
 }
 
 std::optional<stackless::view> stackless::look() const {

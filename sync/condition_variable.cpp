@@ -10,7 +10,10 @@ condition_variable::~condition_variable() {
     const bool unused = departing_ == 0;
     waiters_.unlock();
     if (unused) break;
-    pause();
+    if (this_fiber::is_fiber())
+      yield();  // what it waits for may be in its own run queue
+    else
+      pause();
   }
   waiters_.check_unused("condition_variable", this);
 }
@@ -18,9 +21,7 @@ condition_variable::~condition_variable() {
 void condition_variable::notify_one() noexcept {
   detail::wake_list wakes;
   waiters_.lock();
-  while (detail::wait_node* first = waiters_.front()) {
-    if (wake(*static_cast<entry*>(first), wakes)) break;
-  }
+  wake_first(wakes);
   waiters_.unlock();
   wakes.unpark_all();
 }
@@ -44,12 +45,18 @@ void condition_variable::enlist(entry& e, bool stoppable) noexcept {
   waiters_.unlock();
 }
 
+/// It does not wait after all; a notification that it has got is another's.
 void condition_variable::withdraw(entry& e) noexcept {
+  detail::wake_list wakes;
   waiters_.lock();
   waiters_.remove(e);
   leave(e);
-  if (e.popped) --departing_;
+  if (e.popped) {
+    --departing_;
+    wake_first(wakes);
+  }
   waiters_.unlock();
+  wakes.unpark_all();
 }
 
 detail::wake condition_variable::sleep(entry& e, detail::deadline until) noexcept {
@@ -64,6 +71,13 @@ detail::wake condition_variable::sleep(entry& e, detail::deadline until) noexcep
   if (e.popped) --departing_;
   waiters_.unlock();
   return how;
+}
+
+/// Under the lock.
+void condition_variable::wake_first(detail::wake_list& wakes) noexcept {
+  while (detail::wait_node* first = waiters_.front()) {
+    if (wake(*static_cast<entry*>(first), wakes)) return;
+  }
 }
 
 /// Under the lock: unlinks the entry; false if its owner is no longer to be woken.

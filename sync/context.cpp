@@ -15,6 +15,11 @@ context_node::context_node(context_node* parent, cancel_node* scope) noexcept : 
   if (parent != nullptr) parent->add_handle();
 }
 
+/// If a handle is left it is that of who was making the node, and what it is derived from has thrown.
+context_node::~context_node() {
+  if (handles_.load(std::memory_order_relaxed) != 0 && parent_ != nullptr) parent_->drop_handle();
+}
+
 void context_node::drop_handle() noexcept {
   context_node* node = this;
   // acq_rel: the last has seen what all others did.
@@ -25,7 +30,7 @@ void context_node::drop_handle() noexcept {
   }
 }
 
-bool context_node::has_key(const std::type_info&, const void*) const noexcept { return false; }
+bool context_node::has_key(const std::type_info&, const void*) const { return false; }
 const void* context_node::value(const std::type_info&) const noexcept { return nullptr; }
 
 // ---- the done channel ----------------------------------------------------------------------------------------------
@@ -94,7 +99,23 @@ recv_chan<void> cancel_node::done() {
 cancel_node::cancel_node(context_node* parent, deadline until) noexcept
     : context_node(parent, this), above_(parent != nullptr ? parent->scope() : nullptr), until_(until) {}
 
+namespace {
+
+/// Never destroyed, and the same for all: to make one needs memory, and an alarm has nobody to tell that there is none.
+template <class Error>
+const std::exception_ptr& the_error(const char* what) {
+  static const auto* error = new std::exception_ptr(std::make_exception_ptr(Error(what)));
+  return *error;
+}
+
+const std::exception_ptr& ended_by_cancel() { return the_error<cancelled>("context cancelled"); }
+const std::exception_ptr& ended_by_deadline() { return the_error<timed_out>("context deadline passed"); }
+
+}  // namespace
+
 cancel_node* cancel_node::make(context_node* parent, deadline when) {
+  ended_by_cancel();  // made while there is somebody to tell if they cannot be
+  ended_by_deadline();
   const cancel_node* above = parent != nullptr ? parent->scope() : nullptr;
   const deadline earlier = above != nullptr ? above->until_ : no_deadline;
   auto* node = new cancel_node(parent, std::min(when, earlier));
@@ -205,27 +226,16 @@ void cancel_node::end_this(state how, const std::exception_ptr& cause, bool rung
 
 // ---- what is known of the end --------------------------------------------------------------------------------------
 
-namespace {
-
-/// Never destroyed, and the same for all: to make one needs memory, and an alarm has nobody to tell that there is none.
-template <class Error>
-const std::exception_ptr& the_error(const char* what) {
-  static const auto* error = new std::exception_ptr(std::make_exception_ptr(Error(what)));
-  return *error;
-}
-
-}  // namespace
-
 std::exception_ptr cancel_node::error() const noexcept {
   switch (now()) {
     case state::live:
       return nullptr;
     case state::cancelled:
-      return the_error<cancelled>("context cancelled");
+      return ended_by_cancel();
     case state::timed_out:
       break;
   }
-  return the_error<timed_out>("context deadline passed");
+  return ended_by_deadline();
 }
 
 std::exception_ptr cancel_node::cause() noexcept {
@@ -249,7 +259,7 @@ std::optional<std::chrono::steady_clock::time_point> context::deadline() const n
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(node->until()));
 }
 
-const void* context::find(const std::type_info& key_type, const void* key, const std::type_info& type) const noexcept {
+const void* context::find(const std::type_info& key_type, const void* key, const std::type_info& type) const {
   for (const detail::context_node* n = node_.get(); n != nullptr; n = n->parent())
     if (n->has_key(key_type, key)) return n->value(type);
   return nullptr;

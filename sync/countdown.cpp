@@ -20,13 +20,7 @@ void countdown::add_contended(count_type n) {
   }
 }
 
-void countdown::finish(count_type before, count_type n) {
-  if ((before >> 1) < n) {
-    word_.fetch_add(n * one, std::memory_order_relaxed);
-    throw std::logic_error(std::string("coir: negative ") + what_);
-  }
-  release_all();
-}
+void countdown::throw_negative() const { throw std::logic_error(std::string("coir: negative ") + what_); }
 
 /// The word is "0, waiting", and this is the only call that can end that.
 void countdown::release_all() noexcept {
@@ -55,7 +49,7 @@ void countdown::wait_contended() {
       if ((seen >> 1) > 0) break;
       waiters_.unlock();
     }
-    pause();  // being released (or, for an instant, below zero by a mistaken call)
+    pause();  // being released
   }
   // From here the count may reach zero, but the releaser needs the lock.
   if (waiters_.wait(node, {what_, this}) == wake::fired) return;

@@ -343,6 +343,31 @@ TEST_P(ChannelAsync, ADeadlockListsCoroutinesAndUnwindsThem) {
   EXPECT_NE(line, 0);
 }
 
+TEST_P(ChannelAsync, ADeadlockUnwindsThemBeforeWhoSpawnedThem) {
+  std::atomic<int> ended{0};
+  EXPECT_THROW(run([&] {
+                 struct at_end {
+                   std::atomic<int>& ended;
+                   ~at_end() { EXPECT_EQ(ended, 3); }
+                 } const last{ended};
+                 const auto ch = make_chan<int>();
+                 for (int i = 0; i < 3; ++i) {
+                   coir::go([&, ch]() -> async<void> {
+                     try {
+                       co_await ch.async_recv();
+                     } catch (const coir::cancelled&) {
+                       ++ended;
+                       throw;
+                     }
+                   });
+                 }
+                 ch.async_recv([held = counted(1)](std::optional<int>) {});
+                 chan<int>().recv();
+               }),
+               coir::deadlock);
+  EXPECT_EQ(counted::alive(), 0);
+}
+
 TEST_P(ChannelAsync, CancellingTheRuntimeEndsThemAll) {
   coir::runtime rt{opts()};
   const auto ch = make_chan<int>();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <new>
@@ -266,6 +267,26 @@ TEST_P(MemoryFaults, ADeadlockIsFoundOnceThereIsMemory) {
   faults::refuse_memory_everywhere(true);
   EXPECT_THROW(rt.wait(), coir::deadlock);
   later.join();
+}
+
+TEST_P(MemoryFaults, AFiberIsCancelledAndAContextEndsWithoutAny) {
+  run([] {
+    coir::task<void> t = coir::spawn([] { coir::make_chan<int>().recv(); });
+    coir::task<void> late = coir::spawn([] { coir::timeout(20ms, [] { coir::make_chan<int>().recv(); }); });
+    const auto [ctx, cancel] = coir::with_cancel(coir::context::background());
+    coir_test::until_blocked(t);
+    coir_test::until_blocked(late);
+    faults::refuse_memory_everywhere(true);
+    t.request_stop();
+    t.wait();
+    late.wait();
+    cancel();
+    const std::exception_ptr why = ctx.err();
+    faults::refuse_memory_everywhere(false);
+    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(late.get(), coir::timed_out);
+    EXPECT_THROW(std::rethrow_exception(why), coir::cancelled);
+  });
 }
 
 TEST_P(MemoryFaults, ATraceThatCannotBeginLeavesEverythingAsItWas) {

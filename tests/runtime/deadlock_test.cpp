@@ -3,6 +3,9 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <functional>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -222,6 +225,110 @@ TEST_P(Deadlock, FibersThatBlockAgainAreUnwoundAgain) {
     });
   }));
   EXPECT_EQ(attempts, 3);
+}
+
+// ---- from the leaves -----------------------------------------------------------------------------------------------
+
+/// Notes the depth of the fiber whose frame it is in when that is unwound.
+struct note_at_end {
+  std::mutex& lock;
+  std::vector<int>& depths;
+  int depth;
+  ~note_at_end() {
+    const std::lock_guard locked(lock);
+    depths.push_back(depth);
+  }
+};
+
+TEST_P(Deadlock, IsUnwoundFromTheLeaves) {
+  gate never;
+  std::mutex lock;
+  std::vector<int> depths;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      const note_at_end main_ends{lock, depths, 0};
+      for (int i = 0; i < 3; ++i) {
+        coir::go([&] {
+          const note_at_end ends{lock, depths, 1};
+          for (int k = 0; k < 3; ++k) {
+            // Whoever stands between may have ended.
+            coir::go([&] {
+              coir::go([&] {
+                const note_at_end leaf_ends{lock, depths, 3};
+                never.pass();
+              });
+            });
+          }
+          never.pass();
+        });
+      }
+      never.pass();
+    });
+  }));
+  EXPECT_EQ(depths, (std::vector<int>{3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 1, 1, 0}));
+}
+
+TEST_P(Deadlock, AChainOfAnyLengthIsUnwound) {
+  constexpr int length = 400;
+  gate never;
+  std::mutex lock;
+  std::vector<int> depths;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      std::function<void(int)> link = [&](int depth) {
+        const note_at_end ends{lock, depths, depth};
+        if (depth != length) coir::go([&link, depth] { link(depth + 1); });
+        never.pass();
+      };
+      link(0);
+    });
+  }));
+  ASSERT_EQ(depths.size(), length + 1U);
+  // Those at the end count as equally deep.
+  constexpr std::size_t counted_depths = 255;
+  for (std::size_t i = 0; i < counted_depths; ++i) EXPECT_EQ(depths[depths.size() - 1 - i], static_cast<int>(i));
+}
+
+TEST_P(Deadlock, WhoIsWokenByOneThatUnwindsGoesOnUntilItIsAboutToBlock) {
+  gate never;
+  bool went_on = false;
+  bool blocked_again = false;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      gate opened;
+      coir::go([&] {
+        struct opener {
+          gate& g;
+          ~opener() { g.open(); }
+        } const opens{opened};
+        never.pass();
+      });
+      opened.pass();
+      went_on = true;
+      never.pass();
+      blocked_again = true;
+    });
+  }));
+  EXPECT_TRUE(went_on);
+  EXPECT_FALSE(blocked_again);
+}
+
+TEST_P(Deadlock, TellsEveryStopTokenAlsoOfThoseThatMustNotBeDisturbed) {
+  gate never;
+  bool told = false;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      coir::task<void> t = coir::spawn([&] {
+        gate opened;
+        const std::stop_callback opens(coir::this_fiber::stop_token(), [&] { opened.open(); });
+        const coir::uncancellable guard;
+        opened.pass();
+        told = true;
+      });
+      never.pass();
+    });
+  }));
+  EXPECT_TRUE(told);
 }
 
 // ---- the explicit runtime ------------------------------------------------------------------------------------------

@@ -254,6 +254,21 @@ TEST(ClampedNanoseconds, NeverOverflowsAndRoundsUp) {
   EXPECT_EQ(clamped_nanoseconds(duration<double>(std::numeric_limits<double>::quiet_NaN())), 0);
   EXPECT_EQ(clamped_nanoseconds(duration<double>(1e300)), std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(clamped_nanoseconds(duration<std::int64_t, std::pico>(1)), 1);
+  EXPECT_EQ(clamped_nanoseconds(duration<std::int64_t, std::pico>(-1)), 0);
+  EXPECT_EQ(clamped_nanoseconds(duration<std::int64_t, std::pico>::max()), 9'223'372'036'854'776);
+  // Periods that no whole number of nanoseconds makes up.
+  using samples = duration<std::int64_t, std::ratio<1, 44100>>;
+  static_assert(clamped_nanoseconds(samples(44100)) == 1'000'000'000);
+  static_assert(clamped_nanoseconds(samples(1)) == 22676);
+  static_assert(clamped_nanoseconds(samples(-1)) == -22675);
+  static_assert(clamped_nanoseconds(samples(1'000'000'000'000)) == 22'675'736'961'451'248);
+  static_assert(clamped_nanoseconds(samples::max()) == std::numeric_limits<std::int64_t>::max());
+  static_assert(clamped_nanoseconds(samples::min()) == std::numeric_limits<std::int64_t>::min());
+  static_assert(clamped_nanoseconds(duration<std::int64_t, std::ratio<INTMAX_MAX>>(1)) == INT64_MAX);
+  static_assert(clamped_nanoseconds(duration<std::int64_t, std::ratio<1, INTMAX_MAX>>(INTMAX_MAX)) == 1'000'000'000);
+  static_assert(clamped_nanoseconds(duration<std::uint64_t, std::nano>(UINT64_MAX)) == INT64_MAX);
+  static_assert(clamped_nanoseconds(duration<std::uint64_t, std::pico>(UINT64_MAX)) == 18'446'744'073'709'552);
+  static_assert(clamped_nanoseconds(duration<unsigned char, std::milli>(200)) == 200'000'000);
 }
 
 TEST(DeadlineAfter, IsBelowNoDeadlineHoweverLong) {

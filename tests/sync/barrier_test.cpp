@@ -1,7 +1,9 @@
 // coir::barrier: phases, the completion function, dropping out.
 #include <coir/barrier.hpp>
 
+#include <chrono>
 #include <stdexcept>
+#include <stop_token>
 #include <vector>
 
 #include "actor.hpp"
@@ -101,6 +103,25 @@ TEST_P(barrier_test, RefusesWhatMakesNoSense) {
     (void)barrier.arrive();
     EXPECT_THROW((void)barrier.arrive(2), std::logic_error);
     barrier.arrive_and_wait();
+  });
+}
+
+TEST_P(barrier_test, ACompletionMayBlockThoughItsFiberIsCancelled) {
+  run([] {
+    bool completed = false;
+    const auto complete = [&completed]() noexcept {
+      coir::sleep_for(std::chrono::milliseconds(1));
+      completed = true;
+    };
+    coir::barrier b(1, complete);
+    coir::task<void> t = coir::spawn([&b] {
+      const std::stop_token stop = coir::this_fiber::stop_token();
+      while (!stop.stop_requested()) coir::yield();
+      b.arrive_and_wait();
+    });
+    t.request_stop();
+    t.wait();
+    EXPECT_TRUE(completed);
   });
 }
 

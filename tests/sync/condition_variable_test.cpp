@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <stdexcept>
 #include <stop_token>
 #include <vector>
 
@@ -437,6 +438,45 @@ TEST_P(condition_variable_test, AWaitWithoutTheLockIsAnErrorAndLeavesNothingBehi
     waiter.until_blocked();
     changed.notify_one();
     waiter.join();
+  });
+}
+
+/// A lock whose unlock is notified and then fails.
+struct fragile_lock {
+  coir::condition_variable& changed;
+  void lock() {}
+  void unlock() {
+    changed.notify_one();  // the oldest, which is the one that is unlocking
+    throw std::runtime_error("no unlock");
+  }
+};
+
+TEST_P(condition_variable_test, ANotificationOfOneThatDoesNotWaitAfterAllIsPassedOn) {
+  run([] {
+    coir::condition_variable changed;
+    coir::mutex m;
+    fragile_lock fragile{changed};
+    // Nobody else: the notification is the failing one's, and gone with it.
+    EXPECT_THROW(changed.wait(fragile), std::runtime_error);
+    struct passing_lock {
+      coir::condition_variable& changed;
+      coir::mutex& m;
+      coir::task<void>& other;
+      void lock() {}
+      void unlock() {
+        other = coir::spawn([this] {
+          std::unique_lock held(m);
+          changed.wait(held);
+        });
+        coir_test::until_blocked(other);
+        changed.notify_one();
+        throw std::runtime_error("no unlock");
+      }
+    };
+    coir::task<void> other;
+    passing_lock passing{changed, m, other};
+    EXPECT_THROW(changed.wait(passing), std::runtime_error);
+    other.get();
   });
 }
 

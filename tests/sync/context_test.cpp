@@ -567,6 +567,37 @@ TEST_P(Context, CancelHappensBeforeWhoSeesItDone) {
   });
 }
 
+struct throws_when_copied {
+  throws_when_copied() = default;
+  throws_when_copied(const throws_when_copied&) { throw std::runtime_error("no copy"); }
+  throws_when_copied& operator=(const throws_when_copied&) = delete;
+  bool operator==(const throws_when_copied&) const { throw std::runtime_error("no comparison"); }
+};
+
+TEST_P(Context, AValueThatCannotBeCopiedLeavesTheParentAsItWas) {
+  run([] {
+    const auto held = std::make_shared<int>(1);
+    {
+      const context parent = with_value(context::background(), "key", held);
+      const throws_when_copied fragile;
+      EXPECT_THROW(static_cast<void>(with_value(parent, 1, fragile)), std::runtime_error);
+      EXPECT_THROW(static_cast<void>(with_value(parent, fragile, 1)), std::runtime_error);
+    }
+    EXPECT_EQ(held.use_count(), 1);
+  });
+}
+
+struct throws_when_compared {
+  bool operator==(const throws_when_compared&) const { throw std::runtime_error("no comparison"); }
+};
+
+TEST_P(Context, AKeyThatCannotBeComparedIsTheCallersError) {
+  run([] {
+    const context c = with_value(context::background(), throws_when_compared(), 1);
+    EXPECT_THROW(static_cast<void>(c.value<int>(throws_when_compared())), std::runtime_error);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Processors, Context, coir_test::processors, coir_test::processors_name);
 
 }  // namespace

@@ -1,6 +1,7 @@
 // coir::single_flight: one call for all who ask meanwhile; errors, cancellation and forgetting.
 #include <coir/single_flight.hpp>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -210,6 +211,40 @@ TEST_P(single_flight_test, ManyKeysManyCallersRandomCancellations) {
       for (int key = 0; key < 3; ++key)
         EXPECT_EQ(flights.run(key, [] { return 42; }), 42) << "a flight was left behind";
     }
+  });
+}
+
+/// Throws when told to.
+struct fragile_hash {
+  static inline std::atomic<bool> broken{false};
+  std::size_t operator()(int key) const {
+    if (broken) throw std::runtime_error("no hash");
+    return std::hash<int>()(key);
+  }
+};
+
+TEST_P(single_flight_test, AHashThatThrowsAtTheEndLeavesNobodyWaitingAndNothingBehind) {
+  run([] {
+    coir::single_flight<int, int, fragile_hash> flights;
+    gate g;
+    actor leader(kind::fiber, [&] {
+      EXPECT_EQ(flights.run(1,
+                            [&] {
+                              g.pass();
+                              fragile_hash::broken = true;
+                              return 10;
+                            }),
+                10);
+    });
+    until([&] { return g.reached.load(); });
+    actor waiter(kind::fiber, [&] { EXPECT_EQ(flights.run(1, [] { return 20; }), 10); });
+    waiter.until_blocked();
+    g.open = true;
+    leader.join();
+    waiter.join();
+    EXPECT_THROW(flights.run(1, [] { return 30; }), std::runtime_error);
+    fragile_hash::broken = false;
+    EXPECT_EQ(flights.run(1, [] { return 40; }), 40);
   });
 }
 

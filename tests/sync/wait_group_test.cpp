@@ -1,10 +1,17 @@
 // coir::wait_group, and coir::latch, which is made of the same count.
 #include <coir/wait_group.hpp>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include <coir/error.hpp>
 #include <coir/latch.hpp>
+#include <coir/mutex.hpp>
 
 #include "actor.hpp"
 
@@ -267,6 +274,84 @@ TEST_P(latch_test, MayBeDestroyedAsSoonAsWaitReturns) {
       l.reset();
       a.join();
       b.join();
+    }
+  });
+}
+
+TEST_P(wait_group_test, ADeadlockLeavesWhatTheChildrenUseUntilTheyHaveEnded) {
+  for (int i = 0; i < scaled(20); ++i) {
+    EXPECT_THROW(run([] {
+                   coir::mutex m;
+                   coir::wait_group g;
+                   m.lock();
+                   for (int k = 0; k < 3; ++k) g.go([&] { const std::scoped_lock locked(m); });
+                   g.wait();
+                 }),
+                 coir::deadlock);
+  }
+}
+
+/// Captured as a constant it can only be copied. Takes its time to go.
+struct slow_to_go {
+  explicit slow_to_go(std::atomic<int>& n) : alive(n) { ++alive; }
+  slow_to_go(const slow_to_go& other) : alive(other.alive) { ++alive; }
+  ~slow_to_go() {
+    coir::yield();
+    --alive;
+  }
+  slow_to_go& operator=(const slow_to_go&) = delete;
+  std::atomic<int>& alive;
+};
+
+TEST_P(wait_group_test, WhatAFiberCapturedIsDestroyedBeforeItCountsAsDone) {
+  run([] {
+    for (int i = 0; i < scaled(200); ++i) {
+      std::atomic<int> alive{0};
+      coir::wait_group g;
+      const slow_to_go captured(alive);
+      for (int k = 0; k < 4; ++k) {
+        g.go([captured, throws = k == 0] {
+          EXPECT_GT(captured.alive, 0);
+          if (throws) throw coir::cancelled();
+        });
+      }
+      g.wait();
+      EXPECT_EQ(alive, 1);
+    }
+  });
+}
+
+TEST_P(wait_group_test, AMistakenDoneHitsNobodyElse) {
+  coir::wait_group g;
+  std::atomic<bool> begun{false}, end{false};
+  std::thread mistaken([&] {
+    while (!end) {
+      EXPECT_THROW(g.add(-2), std::logic_error);
+      begun = true;
+    }
+  });
+  run([&] {
+    while (!begun) coir::yield();
+    for (int i = 0; i < scaled(200'000); ++i) {
+      g.add(1);
+      g.done();
+    }
+    end = true;
+    g.wait();
+  });
+  mistaken.join();
+}
+
+TEST_P(latch_test, WhoArrivesLastDoesNotTouchItAgain) {
+  run([] {
+    for (int i = 0; i < scaled(5000); ++i) {
+      auto l = std::make_unique<coir::latch>(2);
+      coir::latch* const shared = l.get();
+      coir::task<void> other = coir::spawn([shared] { shared->arrive_and_wait(); });
+      shared->count_down();
+      while (!shared->try_wait()) coir::yield();
+      l.reset();  // while the other may still be on its way out
+      other.get();
     }
   });
 }

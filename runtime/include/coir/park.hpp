@@ -47,7 +47,9 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <numeric>
 #include <string_view>
+#include <type_traits>
 
 #include <coir/spin_lock.hpp>
 
@@ -69,26 +71,27 @@ template <class Rep, class Period>
 constexpr std::int64_t clamped_nanoseconds(std::chrono::duration<Rep, Period> d) {
   using namespace std::chrono;
   using limits = std::numeric_limits<std::int64_t>;
-  // Integers of whole nanoseconds, as nearly all are: no floating point.
-  if constexpr (std::is_integral_v<Rep> && std::is_signed_v<Rep> && sizeof(Rep) <= sizeof(std::int64_t) &&
-                std::nano::den % Period::den == 0) {
-    constexpr std::int64_t unit = std::nano::den / Period::den;
-    if constexpr (Period::num <= limits::max() / unit) {
-      constexpr std::int64_t most = limits::max() / (unit * Period::num);
-      const std::int64_t count = d.count();
-      if (count > most) return limits::max();
-      if (count < -most) return limits::min();
-      return count * (unit * Period::num);
+  if constexpr (std::is_integral_v<Rep> && sizeof(Rep) <= sizeof(std::int64_t)) {
+    __extension__ using wide_integer = __int128;  // of three factors of 64 bits no two that meet here exceed it
+    constexpr std::intmax_t common = std::gcd(Period::den, std::nano::den);
+    constexpr wide_integer numerator = wide_integer{Period::num} * (std::nano::den / common);
+    constexpr wide_integer denominator = Period::den / common;
+    constexpr wide_integer most = limits::max() * denominator / numerator;
+    const wide_integer count = d.count();
+    if (count > most) return limits::max();
+    if (count < -most) return limits::min();
+    const wide_integer scaled = count * numerator;
+    return static_cast<std::int64_t>(scaled / denominator + (scaled % denominator > 0 ? 1 : 0));
+  } else {
+    using wide = duration<long double, std::nano>;
+    if constexpr (treat_as_floating_point_v<Rep>) {
+      if (!(d == d)) return 0;  // NaN: no time at all
     }
+    const wide w = duration_cast<wide>(d);
+    if (w >= wide{9.2e18L}) return limits::max();
+    if (w <= wide{-9.2e18L}) return limits::min();
+    return ceil<nanoseconds>(d).count();
   }
-  using wide = duration<long double, std::nano>;
-  if constexpr (std::chrono::treat_as_floating_point_v<Rep>) {
-    if (!(d == d)) return 0;  // NaN: no time at all
-  }
-  const wide w = duration_cast<wide>(d);
-  if (w >= wide{9.2e18L}) return limits::max();
-  if (w <= wide{-9.2e18L}) return limits::min();
-  return ceil<nanoseconds>(d).count();
 }
 
 /// now() + d, saturating.
@@ -267,6 +270,7 @@ wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason 
 void unpark(waiter& who) noexcept;
 
 [[noreturn]] void throw_cancelled();
+[[noreturn]] void throw_timed_out();
 
 // ---- expired timeouts ----------------------------------------------------------------------------------------------
 

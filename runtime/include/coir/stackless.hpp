@@ -97,9 +97,12 @@ class stackless : public waiter {
   /// What it waits, or waited last, on.
   const void* waits_on() const noexcept { return why_.on; }
 
-  // For deadlocks: marks it if it sleeps, and can be woken; wakes it if it is marked.
-  bool mark_for_deadlock() noexcept;
-  [[nodiscard]] std::optional<std::stop_source> unwind_marked() noexcept;
+  // For deadlocks (quiescence.cpp). Of one that sleeps: its depth, unless it must not be disturbed; its stop source, if
+  // it has one. Cancels it for good, if it sleeps; then wakes it, if it did and is deep enough.
+  std::optional<std::uint8_t> depth_to_unwind() const noexcept;
+  std::optional<std::stop_source> stop_source() const noexcept;
+  void mark_for_deadlock() noexcept;
+  void unwind_marked(std::uint8_t least_depth) noexcept;
   bool asleep() const noexcept;
   task_status status() const noexcept;
   std::string describe() const;
@@ -127,6 +130,7 @@ class stackless : public waiter {
   void update_from(const fiber& f) noexcept;
   void make_room(const fiber& f) noexcept;
   start_record& record() const noexcept;
+  std::optional<std::stop_source> kept_source() const noexcept;
 
   mutable spin_lock transit_;  // lock order: after primitives' locks and tasks', before run queues; guards what follows
   bool carried_ = false;

@@ -24,8 +24,11 @@ struct runnable {
   explicit runnable(kind k) noexcept : what(k) {}
 
   runnable* next = nullptr;  ///< link of the queue that it is in, if that queue is a linked one
-  std::uint32_t line = 0;    ///< of the spawn site (here because there is room)
+  std::uint32_t line = 0;    ///< of the spawn site (here, and the depth, because there is room)
+  std::uint8_t depth = 0;    ///< of the spawning fiber and one more; at most deepest
   kind what;
+
+  static constexpr std::uint8_t deepest = 255;
 };
 
 struct start_record : runnable {

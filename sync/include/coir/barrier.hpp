@@ -1,6 +1,7 @@
 // barrier: a number of fibers or threads wait for one another, phase after phase; as std::barrier.
 // When all expected have arrived, the last one runs the completion function, and then the phase ends: all who wait go
-// on, and the next phase begins with as many expected, less those who dropped out.
+// on, and the next phase begins with as many expected, less those who dropped out. The completion must not throw; it
+// may block, and is not cancelled with the fiber that runs it.
 //
 // Thread safety: all members at once. Every arrival of a phase happens before its completion function, and that before
 // the return of every wait for the phase. May be destroyed when nobody waits and every call has returned.
@@ -11,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/this_fiber.hpp>
 #include <coir/wait_list.hpp>
 
 namespace coir {
@@ -91,10 +93,17 @@ class barrier {
   void arrive_and_drop() { arrive_as(1, true); }
 
  private:
+  void complete() noexcept {
+    if constexpr (!std::is_same_v<CompletionFunction, detail::no_completion>) {
+      const uncancellable guard;
+      completion_();
+    }
+  }
+
   detail::barrier_core::phase arrive_as(std::int64_t n, bool drop) {
     const auto arrived = core_.arrive(n, drop);
     if (arrived.last) {
-      completion_();
+      complete();
       core_.end_phase();
     }
     return arrived.joined;

@@ -103,6 +103,7 @@ class condition_variable {
   void enlist(entry& e, bool stoppable) noexcept;
   void withdraw(entry& e) noexcept;
   detail::wake sleep(entry& e, detail::deadline until) noexcept;
+  void wake_first(detail::wake_list& wakes) noexcept;
   bool wake(entry& e, detail::wake_list& wakes) noexcept;
   static void leave(entry& e) noexcept;
   static void wake_stopped(entry& e) noexcept;

@@ -22,7 +22,8 @@
 // Thread safety: all members at once, from fibers and plain threads; one handle *object* is like a std::shared_ptr.
 // Happens-before: cancel(cause) before a receive from done() that returns because of it; err() is set by then.
 // A deadline is kept by the runtime of the fiber that made the context, and not when that has ended; outside a fiber,
-// by a thread of the library's own. While pending it counts as a timer for deadlock detection.
+// by a thread of the library's own. The earliest of those above and below is kept, once: so what is made with a later
+// one than its parent's ends with that, or not at all. While pending it counts as a timer for deadlock detection.
 #pragma once
 
 #include <algorithm>
@@ -77,7 +78,7 @@ class context {
 
   /// The value of the nearest with_value() whose key is equal; null if there is none, or if it is no T. Keys are
   /// compared by == within their type; a string literal, a std::string_view and a std::string are one type. The pointer
-  /// is good as long as this context or one made from it.
+  /// is good as long as this context or one made from it. Throws what == and copying the key throw.
   template <class T, class K>
   const T* value(const K& key) const {
     using stored = detail::context_key<K>;
@@ -95,7 +96,7 @@ class context {
   explicit context(detail::node_handle node) noexcept : node_(std::move(node)) {}
 
   detail::cancel_node* cancellable() const noexcept { return node_.get() != nullptr ? node_.get()->scope() : nullptr; }
-  const void* find(const std::type_info& key_type, const void* key, const std::type_info& type) const noexcept;
+  const void* find(const std::type_info& key_type, const void* key, const std::type_info& type) const;
 
   detail::node_handle node_;
 };

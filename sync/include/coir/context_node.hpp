@@ -52,13 +52,14 @@ class context_node {
   const context_node* parent() const noexcept { return parent_; }
   cancel_node* scope() const noexcept { return scope_; }
 
-  virtual bool has_key(const std::type_info& type, const void* key) const noexcept;
+  /// Throws what comparing keys throws.
+  virtual bool has_key(const std::type_info& type, const void* key) const;
   virtual const void* value(const std::type_info& type) const noexcept;
 
  protected:
   /// With one handle, the maker's. `parent` may be null; it gets one more.
   context_node(context_node* parent, cancel_node* scope) noexcept;
-  virtual ~context_node() = default;
+  virtual ~context_node();
 
  private:
   virtual void dispose() noexcept = 0;  // no handle is left
@@ -162,7 +163,7 @@ class value_node final : public context_node {
         value_(std::forward<Value>(value)) {}
 
  private:
-  bool has_key(const std::type_info& type, const void* key) const noexcept override {
+  bool has_key(const std::type_info& type, const void* key) const override {
     return type == typeid(K) && *static_cast<const K*>(key) == key_;
   }
   const void* value(const std::type_info& type) const noexcept override {

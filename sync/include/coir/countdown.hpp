@@ -32,12 +32,19 @@ class countdown {
       add_contended(n);
   }
 
-  /// 0 < n <= max. Throws std::logic_error, and changes nothing, if the count is less.
-  void subtract(count_type n) {
+  /// 0 < n <= max. Throws std::logic_error, and changes nothing, if the count is less. True: the count is zero, and
+  /// this may be gone.
+  bool subtract(count_type n) {
+    count_type seen = word_.load(std::memory_order_relaxed);
     // release: pairs with the acquire in wait(). acquire: the releaser passes on what all others did before.
-    const count_type before = word_.fetch_sub(n * one, std::memory_order_acq_rel);
-    if (before <= n * one + waiting && before != n * one) [[unlikely]]
-      finish(before, n);
+    do {
+      if (seen < n * one) [[unlikely]]
+        throw_negative();
+    } while (!word_.compare_exchange_weak(seen, seen - n * one, std::memory_order_acq_rel, std::memory_order_relaxed));
+    seen -= n * one;
+    if (seen == waiting) [[unlikely]]
+      release_all();
+    return seen <= waiting;
   }
 
   /// Blocks until the count is zero. Every subtract() happens before it returns. Throws `cancelled`.
@@ -51,7 +58,7 @@ class countdown {
   static constexpr count_type waiting = 1, one = 2;
 
   void add_contended(count_type n);
-  void finish(count_type before, count_type n);
+  [[noreturn]] void throw_negative() const;
   void release_all() noexcept;
   void wait_contended();
   void stop_waiting() noexcept;

@@ -31,9 +31,10 @@ class latch {
   /// Blocks until the count is zero. Throws `cancelled`, but only if it would block.
   void wait() const { count_.wait(); }
 
-  /// count_down(n), wait().
+  /// count_down(n), wait(). May be destroyed when all who wait, or arrive and wait, but the last to arrive have
+  /// returned.
   void arrive_and_wait(std::int64_t n = 1) {
-    count_down(n);
+    if (checked(n) > 0 && count_.subtract(n)) return;  // who has waited may have destroyed it by now
     wait();
   }
 

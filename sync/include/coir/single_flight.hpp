@@ -9,6 +9,7 @@
 // happens before the returns of all runs that share it. Must outlive them.
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -37,7 +38,8 @@ class single_flight {
   /// If nobody is running this key: runs f, as its leader. Else blocks until the leader's call has ended. All get a
   /// copy of its result, or the exception that it threw; but if the leader was cancelled (`cancelled` left its f), that
   /// is its own affair, and one who waits takes over and runs its own f. f must not run the same key: it would wait for
-  /// itself. Throws what the leader's f, or copying the result, throws; `cancelled` if it would block.
+  /// itself. Throws what the leader's f, or copying the result, throws; what Hash and Equal throw before that;
+  /// `cancelled` if it would block.
   template <class F>
   V run(const K& key, F&& f) {
     static_assert(std::is_invocable_v<F>, "coir: the function of a single_flight takes no arguments (capture instead)");
@@ -61,7 +63,8 @@ class single_flight {
     return joined->get();
   }
 
-  /// The next run() of the key begins anew, even if one is under way; who shares that one goes on sharing it.
+  /// The next run() of the key begins anew, even if one is under way; who shares that one goes on sharing it. Throws
+  /// what Hash and Equal throw.
   void forget(const K& key) {
     const uncancellable short_wait;
     const std::scoped_lock lock(mutex_);
@@ -128,8 +131,8 @@ class single_flight {
         seek_leader(key, led);
       } else {
         led.now = stage::ended;
-        remove(key, led);
         led.changed.notify_all();
+        remove(key, led);
       }
     }
     if (left) std::rethrow_exception(own);
@@ -143,10 +146,17 @@ class single_flight {
       led.changed.notify_one();
   }
 
-  /// Under mutex_. The key may be another flight's by now.
+  /// Under mutex_. The key may be another flight's by now; and to look for it may throw, which must not make its result
+  /// stay.
   void remove(const K& key, const flight& led) {
-    const auto place = flights_.find(key);
-    if (place != flights_.end() && place->second.get() == &led) flights_.erase(place);
+    auto place = flights_.end();
+    const auto is_its = [&led](const auto& entry) { return entry.second.get() == &led; };
+    try {
+      place = flights_.find(key);
+    } catch (...) {
+      place = std::find_if(flights_.begin(), flights_.end(), is_its);
+    }
+    if (place != flights_.end() && is_its(*place)) flights_.erase(place);
   }
 
   mutex mutex_;

@@ -68,7 +68,7 @@ std::invoke_result_t<F> timeout(std::chrono::duration<Rep, Period> d, F&& f) {
   } catch (const cancelled&) {
     if (!scope.is_the_reason()) throw;
   }
-  throw timed_out();
+  detail::throw_timed_out();
 }
 
 }  // namespace coir

@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -38,7 +40,9 @@ class wait_group {
   /// One less; at zero, wakes all who wait. Does not block. Throws as add(-1). Happens before the wait() that it ends.
   void done() { count_.subtract(1); }
 
-  /// Blocks until the count is zero. Throws `cancelled`, but only if it would block.
+  /// Blocks until the count is zero. Throws `cancelled`, but only if it would block; then it has not waited: whoever is
+  /// counted may still be running. For fibers that use variables of the caller, which is to be cancelled, there is
+  /// task_group.
   void wait() { count_.wait(); }
 
   /// Starts f as coir::go does, counted until it has ended, by an exception too (which then is that of a `go` fiber).
@@ -56,27 +60,38 @@ class wait_group {
   void start(F&& f, source_location at) {
     static_assert(!detail::is_async<std::invoke_result_t<std::decay_t<F>>>,
                   "coir: this would drop the async and not run it; spawn() it");
+    using record = detail::go_record<counted<std::decay_t<F>>>;
+    detail::scheduler& where = detail::current_scheduler("coir::wait_group::go");
     add(1);
     try {
-      coir::go(
-          [this, body = std::forward<F>(f)]() mutable {
-            const finished at_end{*this};
-            auto own = std::move(body);
-            std::move(own)();
-          },
-          at);
+      detail::start(where, detail::make_record<record>(std::forward_as_tuple(*this, std::forward<F>(f)), at));
     } catch (...) {
       done();
       throw;
     }
   }
 
-  struct finished {
-    wait_group& group;
-    ~finished() {
-      detail::end_locals();
-      group.done();
+  /// f, made and destroyed where it runs: before it counts as done nothing that it captured may be left.
+  template <class F>
+  struct counted {
+    template <class G>
+    explicit counted(std::tuple<wait_group&, G>&& from)
+        : group(std::get<0>(from)), body(std::in_place, std::forward<G>(std::get<1>(from))) {}
+
+    void operator()() {
+      struct at_end {
+        counted& self;
+        ~at_end() {
+          self.body.reset();
+          detail::end_locals();
+          self.group.done();
+        }
+      } const ends{*this};
+      std::move (*body)();
     }
+
+    wait_group& group;
+    std::optional<F> body;
   };
 
   detail::countdown count_{0, "wait_group"};
