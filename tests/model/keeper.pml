@@ -189,29 +189,42 @@ end_asleep:
       end_keeping(me);
       flag = (timer[0] <= until || timer[1] <= until); /* else others have fired it */
       if
-      :: flag && held[me] == NONE && idle > 0 ->
-        asleep[me] = false;
-        take_idle_processor(me)
+      :: held[me] != NONE -> goto find_work /* somebody has woken it as well */
       :: else
-      fi;
-      if
-      :: held[me] != NONE -> /* run_due_timers() */
-        if
-        :: timer[held[me]] <= until -> timer[held[me]] = NONE
-        :: else
-        fi;
-        if
-        :: deadline_of(0) <= until -> timer[0] = NONE
-        :: else
-        fi;
-        if
-        :: deadline_of(1) <= until -> timer[1] = NONE
-        :: else
-        fi;
-        goto find_work
-      :: else -> goto sleep
       fi
-    }
+    };
+    if
+    :: flag ->
+      atomic {
+        if
+        :: held[me] == NONE && idle > 0 -> asleep[me] = false; take_idle_processor(me)
+        :: else
+        fi
+      }
+    :: else
+    fi;
+    if
+    :: held[me] != NONE
+    :: else -> goto sleep
+    fi;
+    /* run_due_timers(): one processor after the other */
+    if
+    :: timer[held[me]] <= until -> timer[held[me]] = NONE
+    :: else
+    fi;
+    atomic {
+      if
+      :: deadline_of(0) <= until -> timer[0] = NONE
+      :: else
+      fi
+    };
+    atomic {
+      if
+      :: deadline_of(1) <= until -> timer[1] = NONE
+      :: else
+      fi
+    };
+    goto find_work
   fi;
 run_fiber:
   skip;
