@@ -133,7 +133,7 @@ runtime_name::runtime_name(const char* what) : serial_(current_scheduler(what).s
     // A runtime whose fiber asks does not end meanwhile. But a worker that fires a timer may just have woken for that,
     // after it has been seen that no fiber was left.
     if (w->current == nullptr && w->home->closed()) return false;
-    w->home->start(record);
+    w->home->start(record, runnable::deepest);
     return true;
   }
   return runtime_registry::start_in(serial_, record);

@@ -11,13 +11,35 @@
 // is not certain, a waiting thread looks again after a while, since a thread that ends tells nobody.
 //
 // A deadlock is unwound from the leaves: fibers hold references into the frames of those that spawned them, whose
-// locals must not go first. All who sleep are cancelled for good, and their stop tokens tell so; but only the deepest
-// of them (runnable::depth) are woken. When the runtime is stuck again, since those above still sleep, the next are.
-// Each time the depth is less, or they were spawned since; so that ends. Who is woken by one that unwinds goes on until
-// it is about to block.
+// locals must not go first. When it is found, all who sleep are marked: their next attempt to block throws. Only the
+// deepest (runnable::depth) are woken and told by their stop tokens. The next are when those have ended, or wait in
+// their turn: when the runtime is quiescent again, without timers. That need not be certain once more, only soon: a
+// fiber that unwinds may have started a thread or a timer, or wait for something that one above it holds. So after
+// longest_step all the others are woken at once, in whatever order. As long as somebody is still to be woken, nobody
+// leaves wait_until(): it is the threads there that take the steps.
+//
+//   unwinding_     who                                     goes on to
+//   null           unwind_deadlock(), if it is certain:    the remaining ones, or null if all were of one depth
+//                  notes, marks, wakes the deepest
+//   remaining      continue_unwinding(), if quiescent:     the remaining ones, or null
+//                  wakes the deepest of them; or, late,
+//                  all of them
+//
+// Who remains is known by the word of the wait that it was in: who has been woken otherwise meanwhile, and may have
+// ended, is not hit. Nothing of that needs memory after the first step. Stop callbacks are the user's and may block:
+// they run in a fiber, made with the rest.
 #include <algorithm>
+#include <bitset>
+#include <memory>
 #include <new>
+#include <optional>
 #include <sstream>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <coir/start_record.hpp>
+#include <coir/this_fiber.hpp>
 
 #include "clock.hpp"
 #include "futex.hpp"
@@ -33,8 +55,46 @@ namespace {
 
 constexpr std::int64_t first_recheck = 10'000'000;
 constexpr std::int64_t last_recheck = 1'000'000'000;
+constexpr std::int64_t longest_step = 2'000'000'000;  // of an unwinding
 
 }  // namespace
+
+/// Who is still to be woken. The deepest are last.
+struct scheduler::unwinding {
+  /// A fiber that requests stops. Where the callbacks block, they are not cancelled.
+  struct stop_teller final : start_record {
+    stop_teller(std::uint8_t of_depth, std::vector<std::stop_source> all)
+        : start_record(&stop_teller::enter, source_location::current()),
+          told_depth(of_depth),
+          sources(std::move(all)) {}
+
+    static void enter(start_record* r) {
+      const std::unique_ptr<stop_teller, destroyer> self(static_cast<stop_teller*>(r));
+      const uncancellable guard;
+      for (std::stop_source& s : self->sources) signal_stop(std::move(s));
+    }
+
+    struct destroyer {
+      void operator()(stop_teller* t) const noexcept { destroy_record(t); }
+    };
+
+    const std::uint8_t told_depth;
+    std::vector<std::stop_source> sources;
+  };
+
+  struct sleeping_fiber {
+    fiber* who;
+    std::uint64_t word;
+    std::uint8_t depth;
+  };
+
+  std::vector<sleeping_fiber> fibers;
+  std::vector<std::unique_ptr<stop_teller, stop_teller::destroyer>> tellers;
+  std::bitset<runnable::deepest + 1U> depths;  // at which there is somebody to be woken or told
+  deadline late = no_deadline;
+};
+
+void scheduler::end_unwinding::operator()(unwinding* u) const noexcept { delete u; }
 
 // Under idle_lock_, when quiescent.
 std::int64_t scheduler::live_fibers() noexcept {
@@ -108,6 +168,10 @@ void scheduler::wait_until(const std::function<bool()>& done) {
   std::int64_t recheck = first_recheck;
   for (;;) {
     const std::uint32_t event = event_.load(std::memory_order_acquire);
+    if (const deadline next = continue_unwinding(); next != no_deadline) {
+      futex_wait(event_, event, next);
+      continue;
+    }
     if (done()) return;
     if (!stuck()) {
       futex_wait(event_, event);
@@ -150,71 +214,113 @@ std::string scheduler::list_blocked() {
   return out.str();
 }
 
-/// If the deadlock is certain: reports it, cancels the blocked fibers, and wakes the deepest of them. False if somebody
-/// may still act.
+/// If there is a deadlock for certain: reports it, and begins to unwind it. False if somebody may still act.
 bool scheduler::unwind_deadlock() {
-  struct sleeper {
-    fiber* who;
-    std::uint64_t word;
-    std::uint8_t depth;
-    bool can_be_woken;
-  };
-  std::vector<std::stop_source> sources;
   bool certain = false;
   runtime_registry::if_all_quiescent([&] {
-    if (!stuck()) return;
-    // First who is to be cancelled: once the first unwinds it may start new ones, on stacks of this list.
-    std::vector<sleeper> asleep;
+    const std::lock_guard locked(unwinding_lock_);
+    certain = unwinding_ != nullptr;  // another thread has been faster
+    if (certain || !stuck()) return;
+    // All that needs memory first, when nobody has been marked or woken.
+    std::unique_ptr<unwinding, end_unwinding> all(new unwinding);
+    std::vector<fiber*> asleep;
+    std::vector<std::pair<std::uint8_t, std::stop_source>> sources;
+    bool known = false;
+    const auto add_source = [&](std::uint8_t depth, std::optional<std::stop_source> source) {
+      if (source && !source->stop_requested()) sources.emplace_back(depth, std::move(*source));
+    };
     for (fiber* f : pool_.fibers()) {
       if (f->state.load(std::memory_order_relaxed) == run_state::free ||
           waiter_access::state_of(f->wait) != waiter::waiting)
         continue;
-      asleep.push_back({f, f->wait.word(), f->depth, !waiter_access::is_uncancellable(f->wait)});
-      if (auto source = f->stop.copy()) sources.push_back(std::move(*source));
+      asleep.push_back(f);
+      known = known || f->in_deadlock;
+      add_source(f->depth, f->stop.copy());
+      if (waiter_access::is_uncancellable(f->wait)) continue;
+      all->fibers.push_back({f, f->wait.word(), f->depth});
+      all->depths.set(f->depth);
     }
-    std::optional<std::uint8_t> deepest;
-    const auto look_at = [&deepest](std::uint8_t depth) { deepest = std::max(deepest.value_or(0), depth); };
-    for (const sleeper& s : asleep)
-      if (s.can_be_woken) look_at(s.depth);
     asyncs_.for_each([&](const stackless& s) {
       if (!s.asleep()) return;
-      if (const auto depth = s.depth_to_unwind()) look_at(*depth);
-      if (auto source = s.stop_source()) sources.push_back(std::move(*source));
+      add_source(s.depth(), s.stop_source());
+      if (!waiter_access::is_uncancellable(s)) all->depths.set(s.depth());
     });
-    report_deadlock(deepest.has_value());
-    certain = true;
+    std::sort(all->fibers.begin(), all->fibers.end(), [](auto& a, auto& b) { return a.depth < b.depth; });
+    std::sort(sources.begin(), sources.end(), [](auto& a, auto& b) { return a.first < b.first; });
+    for (auto first = sources.begin(); first != sources.end();) {
+      const std::uint8_t depth = first->first;
+      std::vector<std::stop_source> told;
+      for (; first != sources.end() && first->first == depth; ++first) told.push_back(std::move(first->second));
+      all->tellers.emplace_back(make_record<unwinding::stop_teller>(depth, std::move(told)));
+      all->depths.set(depth);
+    }
+    // If all block where they must not be disturbed, nothing can ever end them.
+    if (all->depths.none())
+      fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", list_blocked());
+    auto report = std::make_shared<const std::string>("all fibers are asleep - deadlock!" + list_blocked());
 
-    // From here on nothing may fail.
-    for (const sleeper& s : asleep) {
-      s.who->in_deadlock = true;
-      waiter_access::set_for_good(s.who->wait);  // seen when it is next about to block
+    certain = true;
+    {
+      const std::lock_guard reporting(deadlock_lock_);
+      // One of which some have blocked again is no new one.
+      if (!known || deadlock_report_ == nullptr) deadlock_report_ = std::move(report);
+    }
+    for (fiber* f : asleep) {
+      f->in_deadlock = true;
+      waiter_access::set_for_good(f->wait);
     }
     asyncs_.for_each([](stackless& s) { s.mark_for_deadlock(); });
-    for (const sleeper& s : asleep) {
-      if (!s.can_be_woken || s.depth < *deepest) continue;
-      if (s.who->wait.claim_from_outside(s.word, waiter::cancelled)) unpark(s.who->wait);  // else one that unwinds did
-    }
-    asyncs_.for_each([&](stackless& s) { s.unwind_marked(*deepest); });
+    unwinding_ = std::move(all);
+    unwind_step(false);
   });
-  for (std::stop_source& s : sources) signal_stop(std::move(s));
+  if (certain) notify_waiters();  // who watches is to help
   return certain;
 }
 
-/// If all block where they must not be disturbed, nothing can ever end them.
-void scheduler::report_deadlock(bool can_be_unwound) {
-  if (!can_be_unwound)
-    fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", list_blocked());
-  const std::lock_guard locked(deadlock_lock_);
-  // If there is one already this is its next step.
-  if (deadlock_report_.empty()) deadlock_report_ = "all fibers are asleep - deadlock!" + list_blocked();
+/// Takes the next step of an unwinding, if it is time for that. no_deadline: there is none; else when to come again if
+/// nothing happens before.
+deadline scheduler::continue_unwinding() noexcept {
+  const std::lock_guard locked(unwinding_lock_);
+  while (unwinding_ != nullptr) {
+    idle_lock_.lock();
+    const bool still = quiescent_locked() && (live_fibers() == 0 || !timers_pending_locked());
+    idle_lock_.unlock();
+    const bool late = clock_.now() >= unwinding_->late;
+    if (!still && !late) return unwinding_->late;
+    unwind_step(late);
+  }
+  return no_deadline;
 }
 
-std::string scheduler::take_deadlock() {
-  const std::lock_guard locked(deadlock_lock_);
-  return std::exchange(deadlock_report_, {});
+/// Under unwinding_lock_: wakes the deepest of those who remain, or all.
+void scheduler::unwind_step(bool all) noexcept {
+  unwinding& u = *unwinding_;
+  std::size_t least = 0;
+  if (!all) {
+    least = u.depths.size() - 1;
+    while (!u.depths.test(least)) --least;
+  }
+  for (; !u.fibers.empty() && u.fibers.back().depth >= least; u.fibers.pop_back()) {
+    const auto& s = u.fibers.back();
+    if (s.who->wait.claim_from_outside(s.word, waiter::cancelled)) unpark(s.who->wait);
+  }
+  asyncs_.for_each([&](stackless& s) { s.unwind_marked(static_cast<std::uint8_t>(least)); });
+  // After the claims: as by any cancellation, a wait ends by that, and not by what its token tells.
+  for (; !u.tellers.empty() && u.tellers.back()->told_depth >= least; u.tellers.pop_back())
+    start(u.tellers.back().release());
+  for (std::size_t depth = least; depth < u.depths.size(); ++depth) u.depths.reset(depth);
+  if (u.depths.none())
+    unwinding_ = nullptr;
+  else
+    u.late = clock_.now() + longest_step;
 }
 
-std::string scheduler::deadlock_report() {
+std::shared_ptr<const std::string> scheduler::take_deadlock() noexcept {
+  const std::lock_guard locked(deadlock_lock_);
+  return std::exchange(deadlock_report_, nullptr);
+}
+
+std::shared_ptr<const std::string> scheduler::deadlock_report() noexcept {
   const std::lock_guard locked(deadlock_lock_);
   return deadlock_report_;
 }

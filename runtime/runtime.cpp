@@ -54,6 +54,11 @@ void check(const options& o) {
 
 void delete_scheduler(scheduler* s) { delete s; }
 
+void write_to_stderr(const char* report) {
+  std::fprintf(stderr, "coir: %s\n", report);
+  std::fflush(stderr);
+}
+
 }  // namespace
 
 void main_fiber::signal() {
@@ -75,8 +80,8 @@ void check_run_outside() {
 void wait_quietly(runtime& rt) noexcept {
   try {
     rt.wait();
-  } catch (const deadlock&) {
-    // main's own exception is on its way, and tells more
+  } catch (const deadlock& others) {
+    write_to_stderr(others.what());  // main's own exception is on its way, but may be due to this
   }
 }
 
@@ -192,10 +197,7 @@ runtime::~runtime() {
   detail::runtime_registry::close(*scheduler_);
   scheduler_->wait_drained();
   detail::tsan_acquire(scheduler_.get());
-  if (const std::string report = scheduler_->take_deadlock(); !report.empty()) {
-    std::fprintf(stderr, "coir: %s\n", report.c_str());
-    std::fflush(stderr);
-  }
+  if (const auto report = scheduler_->take_deadlock()) detail::write_to_stderr(report->c_str());
 }
 
 void runtime::check_outside() const { detail::check_run_outside(); }
@@ -210,7 +212,7 @@ void detail::main_fiber::rethrow(const std::exception_ptr& error) const {
   try {
     std::rethrow_exception(error);
   } catch (const cancelled&) {
-    if (!deadlock_.empty()) throw deadlock(deadlock_);
+    if (deadlock_ != nullptr) throw deadlock(*deadlock_);
     throw;
   }
 }
@@ -219,7 +221,7 @@ void runtime::wait() {
   if (detail::current_worker() != nullptr) throw std::logic_error("coir: runtime::wait called inside a fiber");
   scheduler_->wait_drained();
   detail::tsan_acquire(scheduler_.get());
-  if (const std::string report = scheduler_->take_deadlock(); !report.empty()) throw deadlock(report);
+  if (const auto report = scheduler_->take_deadlock()) throw deadlock(*report);
 }
 
 void runtime::cancel() { scheduler_->cancel_all(); }

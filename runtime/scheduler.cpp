@@ -24,11 +24,10 @@ namespace {
   prefetch_lines<below + of_block>(reinterpret_cast<const char*>(f) - below * cache_line);
 }
 
-/// Of what is spawned on this worker; null: from a foreign thread. What a timer starts may be about the first fibers,
-/// so it lies below them.
+/// Of what is spawned on this worker; null: from a foreign thread.
 [[gnu::always_inline]] inline std::uint8_t depth_below(const worker* w) noexcept {
-  if (w == nullptr) return 0;
-  const unsigned above = w->current != nullptr ? w->current->depth : 0U;
+  if (w == nullptr || w->current == nullptr) return 0;
+  const unsigned above = w->current->depth;
   return static_cast<std::uint8_t>(above + (above != runnable::deepest ? 1U : 0U));
 }
 
@@ -58,10 +57,10 @@ void scheduler::inject_own(fiber& f) noexcept {
 
 // Never waits for a processor, even if the worker has lost its own, and never moves the calling fiber to another
 // thread: a caller of what does not block may hold a lock of the operating system.
-void scheduler::start(start_record* r) noexcept {
+void scheduler::start(start_record* r, std::uint8_t least_depth) noexcept {
   tsan_release(r);
   worker* w = current_worker();
-  r->depth = depth_below(w);
+  r->depth = std::max(least_depth, depth_below(w));
   processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
   if (held == nullptr) [[unlikely]] {
     come_in();

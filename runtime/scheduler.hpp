@@ -74,7 +74,7 @@ class scheduler {
   unsigned processor_count() const noexcept { return static_cast<unsigned>(processors_.size()); }
 
   // ---- from fibers and foreign threads
-  void start(start_record* r) noexcept;
+  void start(start_record* r, std::uint8_t least_depth = 0) noexcept;
   void make_ready(fiber& f) noexcept;
   void make_ready(runnable& r) noexcept;     // a fiber whose state says so, or a woken record
   void count_started(runnable& r) noexcept;  // one that is alive but in no queue
@@ -138,9 +138,9 @@ class scheduler {
   void wait_drained();
   bool drained() noexcept;
 
-  /// The report of a deadlock that has been unwound; empty if there was none. take_deadlock() gives it away.
-  std::string take_deadlock();
-  std::string deadlock_report();
+  /// The report of a deadlock that has been unwound; null if there was none. take_deadlock() gives it away.
+  std::shared_ptr<const std::string> take_deadlock() noexcept;
+  std::shared_ptr<const std::string> deadlock_report() noexcept;
 
   /// If quiescent and without timers: a number that changes whenever a processor gets busy.
   std::optional<std::uint64_t> quiescent_epoch() noexcept;
@@ -264,7 +264,8 @@ class scheduler {
   bool timers_pending_locked() noexcept;
   bool stuck() noexcept;
   bool unwind_deadlock();
-  void report_deadlock(bool can_be_unwound);
+  deadline continue_unwinding() noexcept;
+  void unwind_step(bool all) noexcept;
   std::string list_blocked();
 
   runtime& owner_;
@@ -316,7 +317,13 @@ class scheduler {
   std::atomic<std::uint32_t> waiters_{0};
   std::atomic<std::uint32_t> watching_{0};
   std::mutex deadlock_lock_;
-  std::string deadlock_report_;
+  std::shared_ptr<const std::string> deadlock_report_;
+  struct unwinding;
+  struct end_unwinding {
+    void operator()(unwinding* u) const noexcept;
+  };
+  std::mutex unwinding_lock_;  // lock order: after the registry's
+  std::unique_ptr<unwinding, end_unwinding> unwinding_;
 
   // --- monitor (monitor.cpp)
   std::atomic<std::uint32_t> monitor_word_{0};

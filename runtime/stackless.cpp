@@ -230,10 +230,7 @@ task_status stackless::status() const noexcept {
   return s;
 }
 
-std::optional<std::uint8_t> stackless::depth_to_unwind() const noexcept {
-  if (waiter_access::is_uncancellable(*this)) return std::nullopt;
-  return record().depth;
-}
+std::uint8_t stackless::depth() const noexcept { return record().depth; }
 
 std::optional<std::stop_source> stackless::stop_source() const noexcept {
   transit_.lock();
@@ -248,7 +245,9 @@ void stackless::mark_for_deadlock() noexcept {
 }
 
 void stackless::unwind_marked(std::uint8_t least_depth) noexcept {
-  if (std::exchange(in_deadlock_, false) && record().depth >= least_depth) static_cast<void>(cancel());
+  if (!in_deadlock_ || depth() < least_depth) return;
+  in_deadlock_ = false;
+  static_cast<void>(cancel());  // a fiber tells its stop source
 }
 
 std::optional<stackless::view> stackless::look() const {

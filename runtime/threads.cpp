@@ -115,7 +115,7 @@ bool start_in(std::uint64_t serial, start_record* record) noexcept {
   const std::lock_guard locked(r.lock);
   const auto found = std::find_if(r.open.begin(), r.open.end(), [&](scheduler* s) { return s->serial() == serial; });
   if (found == r.open.end()) return false;
-  (*found)->start(record);
+  (*found)->start(record, runnable::deepest);
   return true;
 }
 

@@ -51,10 +51,8 @@ void condition_variable::withdraw(entry& e) noexcept {
   waiters_.lock();
   waiters_.remove(e);
   leave(e);
-  if (e.popped) {
-    --departing_;
-    wake_first(wakes);
-  }
+  if (e.popped) --departing_;
+  if (e.chosen) wake_first(wakes);
   waiters_.unlock();
   wakes.unpark_all();
 }
@@ -76,7 +74,11 @@ detail::wake condition_variable::sleep(entry& e, detail::deadline until) noexcep
 /// Under the lock.
 void condition_variable::wake_first(detail::wake_list& wakes) noexcept {
   while (detail::wait_node* first = waiters_.front()) {
-    if (wake(*static_cast<entry*>(first), wakes)) return;
+    auto& e = *static_cast<entry*>(first);
+    if (wake(e, wakes)) {
+      e.chosen = e.popped;
+      return;
+    }
   }
 }
 

@@ -405,6 +405,30 @@ TEST_P(Time, ATickerMayBeDroppedAtAnyMomentOfItsTicking) {
 
 // ---- after_func ----------------------------------------------------------------------------------------------------
 
+// Its closure may be about the frame of who has set it.
+TEST_P(Time, WhatAfterFuncStartsIsUnwoundBeforeWhoSetIt) {
+  std::atomic<bool> ended{false};
+  EXPECT_THROW(run([&] {
+                 coir::go([&] {
+                   struct at_end {
+                     std::atomic<bool>& ended;
+                     ~at_end() { EXPECT_TRUE(ended); }
+                   } const last{ended};
+                   const auto never = make_chan<int>();
+                   const timer t = after_func(1ms, [&] {
+                     try {
+                       never.recv();
+                     } catch (const coir::cancelled&) {
+                       ended = true;
+                       throw;
+                     }
+                   });
+                   never.recv();
+                 });
+               }),
+               coir::deadlock);
+}
+
 TEST_P(Time, AfterFuncRunsInAFiberOfItsOwn) {
   run([] {
     const auto me = coir::this_fiber::get_id();

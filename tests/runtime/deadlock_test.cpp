@@ -5,9 +5,13 @@
 #include <csignal>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include <coir/alarm.hpp>
 
 #include "counted.hpp"
 #include "gate.hpp"
@@ -331,6 +335,168 @@ TEST_P(Deadlock, TellsEveryStopTokenAlsoOfThoseThatMustNotBeDisturbed) {
   EXPECT_TRUE(told);
 }
 
+TEST_P(Deadlock, StopTokensTellInTheSameOrder) {
+  gate never;
+  std::mutex lock;
+  std::vector<int> depths;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      const note_at_end main_ends{lock, depths, 0};
+      gate told;
+      const std::stop_callback tells(coir::this_fiber::stop_token(), [&] { told.open(); });
+      coir::go([&] {
+        const note_at_end ends{lock, depths, 1};
+        never.pass();
+      });
+      told.pass();
+    });
+  }));
+  EXPECT_EQ(depths, (std::vector<int>{1, 0}));
+}
+
+TEST_P(Deadlock, AStopCallbackMayWaitForWhatSomebodyAboveHolds) {
+  gate never;
+  bool told = false;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      gate released;
+      coir::task<void> t = coir::spawn([&] {
+        gate begun;
+        const std::stop_callback waits(coir::this_fiber::stop_token(), [&] {
+          begun.open();
+          released.pass();
+          told = true;
+        });
+        try {
+          never.pass();
+        } catch (const coir::cancelled&) {
+          const coir::uncancellable guard;
+          begun.pass();
+          throw;
+        }
+      });
+      struct opener {
+        gate& g;
+        ~opener() { g.open(); }
+      } const releases{released};
+      never.pass();
+    });
+  }));
+  EXPECT_TRUE(told);
+}
+
+TEST_P(Deadlock, ASlowStopCallbackIsWaitedForByAllThreads) {
+  coir::runtime rt{opts()};
+  gate never, opened;
+  std::atomic<bool> up{false};
+  std::thread other([&] {
+    coir_test::until([&] { return up.load(); });
+    EXPECT_THROW(rt.wait(), coir::deadlock);
+  });
+  EXPECT_THROW(rt.run([&] {
+    coir::task<void> t = coir::spawn([&] {
+      const std::stop_callback tells(coir::this_fiber::stop_token(), [&] {
+        std::this_thread::sleep_for(50ms);
+        opened.open();
+      });
+      const coir::uncancellable guard;
+      opened.pass();
+    });
+    up = true;
+    never.pass();
+  }),
+               coir::deadlock);
+  other.join();
+}
+
+// What was certain at the first step need not be so at the next.
+TEST_P(Deadlock, AThreadThatIsStartedWhileItUnwindsHoldsNobodyUp) {
+  gate never;
+  std::atomic<bool> end{false};
+  std::thread started;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      coir::go([&] {
+        struct starter {
+          std::atomic<bool>& end;
+          std::thread& started;
+          ~starter() {
+            started = std::thread([&e = end] { coir_test::until([&e] { return e.load(); }); });
+          }
+        } const starts{end, started};
+        never.pass();
+      });
+      never.pass();
+    });
+  }));
+  end = true;
+  started.join();
+}
+
+TEST_P(Deadlock, ATimerThatIsSetWhileItUnwindsHoldsNobodyUpForLong) {
+  gate never;
+  coir::detail::alarm left;
+  static_cast<void>(report_of([&] {
+    run([&] {
+      coir::go([&] {
+        struct setter {
+          coir::detail::alarm& left;
+          ~setter() {
+            left.arm(
+                coir::detail::deadline_after(1h), [](void*, std::uint64_t) noexcept {}, nullptr);
+          }
+        } const sets{left};
+        never.pass();
+      });
+      never.pass();
+    });
+  }));
+}
+
+TEST_P(Deadlock, AThreadWhoseMainFiberIsDoneDoesNotLeaveTheOthersBehind) {
+  coir::runtime rt{opts()};
+  gate never;
+  coir::task<void> another = rt.spawn([&] { never.pass(); });
+  bool went_on = false;
+  rt.run([&] {
+    gate opened;
+    coir::go([&] {
+      struct opener {
+        gate& g;
+        ~opener() { g.open(); }
+      } const opens{opened};
+      never.pass();
+    });
+    opened.pass();
+    went_on = true;
+  });
+  EXPECT_TRUE(went_on);
+  EXPECT_THROW(another.get(), coir::cancelled);  // by this thread, which is none of the runtime's: nobody else looks
+  EXPECT_THROW(rt.wait(), coir::deadlock);
+}
+
+TEST_P(Deadlock, IsWrittenToStderrIfMainThrowsSomethingElseBecauseOfIt) {
+  gate never;
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(run([&] {
+                 gate opened;
+                 bool done = false;
+                 coir::go([&] {
+                   struct opener {
+                     gate& g;
+                     ~opener() { g.open(); }
+                   } const opens{opened};
+                   never.pass();
+                   done = true;
+                 });
+                 opened.pass();
+                 if (!done) throw std::logic_error("not done");
+               }),
+               std::logic_error);
+  const std::string written = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(contains(written, "all fibers are asleep - deadlock!")) << written;
+}
+
 // ---- the explicit runtime ------------------------------------------------------------------------------------------
 
 TEST_P(Deadlock, IsThrownByRunAndByWaitAndTheRuntimeGoesOn) {
@@ -343,6 +509,21 @@ TEST_P(Deadlock, IsThrownByRunAndByWaitAndTheRuntimeGoesOn) {
   rt.go([&] { never.pass(); });
   EXPECT_THROW(rt.wait(), coir::deadlock);
   rt.wait();
+}
+
+TEST_P(Deadlock, ASecondOneHasAReportOfItsOwn) {
+  coir::runtime rt{opts()};
+  gate never;
+  for (const std::string name : {"first", "second"}) {
+    const std::string report = report_of([&] {
+      rt.run([&] {
+        coir::this_fiber::set_name(name);
+        never.pass();
+      });
+    });
+    EXPECT_TRUE(contains(report, name)) << report;
+  }
+  EXPECT_THROW(rt.wait(), coir::deadlock);
 }
 
 TEST_P(Deadlock, IsWrittenToStderrByTheDestructor) {

@@ -256,6 +256,10 @@ TEST(ClampedNanoseconds, NeverOverflowsAndRoundsUp) {
   EXPECT_EQ(clamped_nanoseconds(duration<std::int64_t, std::pico>(1)), 1);
   EXPECT_EQ(clamped_nanoseconds(duration<std::int64_t, std::pico>(-1)), 0);
   EXPECT_EQ(clamped_nanoseconds(duration<std::int64_t, std::pico>::max()), 9'223'372'036'854'776);
+  EXPECT_EQ(clamped_nanoseconds(duration<double>(0.1)), 100'000'000);
+  EXPECT_EQ(clamped_nanoseconds(duration<float, std::milli>(0.5F)), 500'000);
+  static_assert(clamped_nanoseconds(duration<double, std::tera>(1)) == INT64_MAX);
+  static_assert(clamped_nanoseconds(duration<double, std::ratio<1, 10000000019>>(10000000019.0)) == 1'000'000'000);
   // Periods that no whole number of nanoseconds makes up.
   using samples = duration<std::int64_t, std::ratio<1, 44100>>;
   static_assert(clamped_nanoseconds(samples(44100)) == 1'000'000'000);

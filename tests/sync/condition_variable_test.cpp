@@ -480,6 +480,35 @@ TEST_P(condition_variable_test, ANotificationOfOneThatDoesNotWaitAfterAllIsPasse
   });
 }
 
+TEST_P(condition_variable_test, ANotificationOfAllIsNotPassedOn) {
+  run([] {
+    struct failing_lock {
+      coir::condition_variable& changed;
+      coir::mutex& m;
+      coir::task<void>& late;
+      void lock() {}
+      void unlock() {
+        changed.notify_all();
+        late = coir::spawn([this] {
+          std::unique_lock held(m);
+          changed.wait(held);
+        });
+        coir_test::until_blocked(late);
+        throw std::runtime_error("no unlock");
+      }
+    };
+    coir::condition_variable changed;
+    coir::mutex m;
+    coir::task<void> late;
+    failing_lock failing{changed, m, late};
+    EXPECT_THROW(changed.wait(failing), std::runtime_error);
+    for (int i = 0; i < 10; ++i) coir::yield();
+    EXPECT_EQ(late.status(), coir::task_status::blocked);
+    changed.notify_one();
+    late.get();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Processors, condition_variable_test, coir_test::processors, coir_test::processors_name);
 
 }  // namespace

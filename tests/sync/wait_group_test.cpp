@@ -321,6 +321,15 @@ TEST_P(wait_group_test, WhatAFiberCapturedIsDestroyedBeforeItCountsAsDone) {
   });
 }
 
+TEST_P(wait_group_test, NoNumberIsTooSmallToBeRefused) {
+  coir::wait_group g;
+  g.add(coir::detail::countdown::max);
+  EXPECT_THROW(g.add(INT64_MIN), std::logic_error);
+  EXPECT_THROW(g.add(INT64_MIN + 1), std::logic_error);
+  g.add(-coir::detail::countdown::max);
+  g.wait();
+}
+
 TEST_P(wait_group_test, AMistakenDoneHitsNobodyElse) {
   coir::wait_group g;
   std::atomic<bool> begun{false}, end{false};

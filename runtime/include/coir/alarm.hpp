@@ -54,7 +54,7 @@ class runtime_name {
   explicit runtime_name(const char* what);
 
   /// Makes the record runnable there and takes it over; false if that runtime has ended, or is about to. Never blocks;
-  /// from any thread.
+  /// from any thread. As deep as can be: it may be about the frame of whoever set the timer.
   bool start(start_record* record) const noexcept;
 
  private:

@@ -69,13 +69,12 @@ deadline now() noexcept;
 /// nothing fires early.
 template <class Rep, class Period>
 constexpr std::int64_t clamped_nanoseconds(std::chrono::duration<Rep, Period> d) {
-  using namespace std::chrono;
   using limits = std::numeric_limits<std::int64_t>;
+  __extension__ using wide_integer = __int128;  // of three factors of 64 bits no two that meet here exceed it
+  constexpr std::intmax_t common = std::gcd(Period::den, std::nano::den);
+  constexpr wide_integer numerator = wide_integer{Period::num} * (std::nano::den / common);
+  constexpr wide_integer denominator = Period::den / common;
   if constexpr (std::is_integral_v<Rep> && sizeof(Rep) <= sizeof(std::int64_t)) {
-    __extension__ using wide_integer = __int128;  // of three factors of 64 bits no two that meet here exceed it
-    constexpr std::intmax_t common = std::gcd(Period::den, std::nano::den);
-    constexpr wide_integer numerator = wide_integer{Period::num} * (std::nano::den / common);
-    constexpr wide_integer denominator = Period::den / common;
     constexpr wide_integer most = limits::max() * denominator / numerator;
     const wide_integer count = d.count();
     if (count > most) return limits::max();
@@ -83,14 +82,13 @@ constexpr std::int64_t clamped_nanoseconds(std::chrono::duration<Rep, Period> d)
     const wide_integer scaled = count * numerator;
     return static_cast<std::int64_t>(scaled / denominator + (scaled % denominator > 0 ? 1 : 0));
   } else {
-    using wide = duration<long double, std::nano>;
-    if constexpr (treat_as_floating_point_v<Rep>) {
-      if (!(d == d)) return 0;  // NaN: no time at all
-    }
-    const wide w = duration_cast<wide>(d);
-    if (w >= wide{9.2e18L}) return limits::max();
-    if (w <= wide{-9.2e18L}) return limits::min();
-    return ceil<nanoseconds>(d).count();
+    using real = std::conditional_t<std::is_floating_point_v<Rep>, Rep, long double>;
+    const real ns = static_cast<real>(d.count()) * static_cast<real>(numerator) / static_cast<real>(denominator);
+    if (!(ns == ns)) return 0;  // NaN: no time at all
+    if (ns >= static_cast<real>(9.2e18L)) return limits::max();
+    if (ns <= static_cast<real>(-9.2e18L)) return limits::min();
+    const auto whole = static_cast<std::int64_t>(ns);
+    return whole + (ns > static_cast<real>(whole) ? 1 : 0);
   }
 }
 

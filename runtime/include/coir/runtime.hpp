@@ -75,7 +75,7 @@ class main_fiber {
   [[noreturn]] void rethrow(const std::exception_ptr& error) const;
 
  private:
-  std::string deadlock_;
+  std::shared_ptr<const std::string> deadlock_;
   std::atomic<std::uint32_t> done_{0};
 };
 

@@ -97,9 +97,9 @@ class stackless : public waiter {
   /// What it waits, or waited last, on.
   const void* waits_on() const noexcept { return why_.on; }
 
-  // For deadlocks (quiescence.cpp). Of one that sleeps: its depth, unless it must not be disturbed; its stop source, if
-  // it has one. Cancels it for good, if it sleeps; then wakes it, if it did and is deep enough.
-  std::optional<std::uint8_t> depth_to_unwind() const noexcept;
+  // For deadlocks (quiescence.cpp). Its depth; of one that sleeps, its stop source, if it has one. If it sleeps:
+  // cancels it for good, and marks it; then wakes it, if it is marked and deep enough.
+  std::uint8_t depth() const noexcept;
   std::optional<std::stop_source> stop_source() const noexcept;
   void mark_for_deadlock() noexcept;
   void unwind_marked(std::uint8_t least_depth) noexcept;

@@ -13,7 +13,8 @@
 //
 // Every wait returns, or throws, with the user's lock held again, whatever ended it.
 // Thread safety: all members at once. notify happens before the return of the wait that it wakes.
-// May be destroyed when all who wait have been notified, even if they have not returned yet.
+// May be destroyed when all who wait have been notified, even if they have not returned yet; the destructor then waits
+// for those that have not looked at their notification, and may move the calling fiber to another thread.
 #pragma once
 
 #include <chrono>
@@ -93,6 +94,7 @@ class condition_variable {
   struct entry : detail::wait_node {
     bool asleep = false;  // then a notifier must claim it
     bool popped = false;  // by a notifier that had nobody to claim: not asleep yet, or timed out; counted in departing_
+    bool chosen = false;  // popped, before it slept, by notify_one(): that is spent
 
     // For a stop callback; null while it is not queued. Changes under the list's lock and `link`; who holds `link` does
     // not wait for the list's lock.

@@ -32,13 +32,13 @@ class countdown {
       add_contended(n);
   }
 
-  /// 0 < n <= max. Throws std::logic_error, and changes nothing, if the count is less. True: the count is zero, and
+  /// n > 0. Throws std::logic_error, and changes nothing, if the count is less. True: the count is zero, and
   /// this may be gone.
   bool subtract(count_type n) {
     count_type seen = word_.load(std::memory_order_relaxed);
     // release: pairs with the acquire in wait(). acquire: the releaser passes on what all others did before.
     do {
-      if (seen < n * one) [[unlikely]]
+      if (seen >> 1 < n) [[unlikely]]
         throw_negative();
     } while (!word_.compare_exchange_weak(seen, seen - n * one, std::memory_order_acq_rel, std::memory_order_relaxed));
     seen -= n * one;

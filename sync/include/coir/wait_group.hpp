@@ -34,7 +34,7 @@ class wait_group {
     if (n > 0)
       count_.add(n);
     else if (n < 0)
-      count_.subtract(n < -detail::countdown::max ? detail::countdown::max : -n);
+      count_.subtract(n == INT64_MIN ? INT64_MAX : -n);
   }
 
   /// One less; at zero, wakes all who wait. Does not block. Throws as add(-1). Happens before the wait() that it ends.
