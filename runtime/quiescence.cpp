@@ -26,8 +26,8 @@
 //                  all of them
 //
 // Who remains is known by the word of the wait that it was in: who has been woken otherwise meanwhile, and may have
-// ended, is not hit. Nothing of that needs memory after the first step. Stop callbacks are the user's and may block:
-// they run in a fiber, made with the rest.
+// ended, is not hit. Nothing of that needs memory after the first step. Stop callbacks are the user's: they run in a
+// fiber, made with the rest, before whose end the runtime is not quiescent.
 #include <algorithm>
 #include <bitset>
 #include <memory>
@@ -61,7 +61,7 @@ constexpr std::int64_t longest_step = 2'000'000'000;  // of an unwinding
 
 /// Who is still to be woken. The deepest are last.
 struct scheduler::unwinding {
-  /// A fiber that requests stops. Where the callbacks block, they are not cancelled.
+  /// A fiber that requests stops; nothing that the callbacks call throws `cancelled`.
   struct stop_teller final : start_record {
     stop_teller(std::uint8_t of_depth, std::vector<std::stop_source> all)
         : start_record(&stop_teller::enter, source_location::current()),
