@@ -86,10 +86,13 @@ struct scheduler::unwinding {
     fiber* who;
     std::uint64_t word;
     std::uint8_t depth;
+    bool can_be_woken;  // else it is marked only
   };
 
+  using teller_ptr = std::unique_ptr<stop_teller, stop_teller::destroyer>;
+
   std::vector<sleeping_fiber> fibers;
-  std::vector<std::unique_ptr<stop_teller, stop_teller::destroyer>> tellers;
+  std::vector<teller_ptr> tellers;
   std::bitset<runnable::deepest + 1U> depths;  // at which there is somebody to be woken or told
   deadline late = no_deadline;
 };
@@ -214,67 +217,84 @@ std::string scheduler::list_blocked() {
   return out.str();
 }
 
+/// Of a runtime that is stuck: who sleeps, to be unwound. All that needs memory is made here, before anybody is marked
+/// or woken.
+scheduler::unwinding_ptr scheduler::note_sleepers() {
+  unwinding_ptr noted(new unwinding);
+  std::vector<std::pair<std::uint8_t, std::stop_source>> sources;
+  const auto note = [&](std::uint8_t depth, bool can_be_woken, std::optional<std::stop_source> source) {
+    if (can_be_woken) noted->depths.set(depth);
+    if (source && !source->stop_requested()) sources.emplace_back(depth, std::move(*source));
+  };
+  for (fiber* f : pool_.fibers()) {
+    if (f->state.load(std::memory_order_relaxed) == run_state::free ||
+        waiter_access::state_of(f->wait) != waiter::waiting)
+      continue;
+    const bool can_be_woken = !waiter_access::is_uncancellable(f->wait);
+    noted->fibers.push_back({f, f->wait.word(), f->depth, can_be_woken});
+    note(f->depth, can_be_woken, f->stop.copy());
+  }
+  asyncs_.for_each([&](const stackless& s) {
+    if (s.asleep()) note(s.depth(), !waiter_access::is_uncancellable(s), s.stop_source());
+  });
+  std::sort(noted->fibers.begin(), noted->fibers.end(), [](auto& l, auto& r) { return l.depth < r.depth; });
+  std::sort(sources.begin(), sources.end(), [](auto& l, auto& r) { return l.first < r.first; });
+  for (auto first = sources.begin(); first != sources.end();) {
+    const std::uint8_t depth = first->first;
+    std::vector<std::stop_source> told;
+    for (; first != sources.end() && first->first == depth; ++first) told.push_back(std::move(first->second));
+    noted->tellers.push_back(unwinding::teller_ptr(make_record<unwinding::stop_teller>(depth, std::move(told))));
+    noted->depths.set(depth);
+  }
+  return noted;
+}
+
+/// Whether somebody will unwind. With the registry locked.
+bool scheduler::unwinds() {
+  const std::lock_guard locked(unwinding_lock_);
+  return unwinding_ != nullptr || note_sleepers()->depths.any();
+}
+
 /// If there is a deadlock for certain: reports it, and begins to unwind it. False if somebody may still act.
 bool scheduler::unwind_deadlock() {
   bool certain = false;
-  runtime_registry::if_all_quiescent([&] {
-    const std::lock_guard locked(unwinding_lock_);
-    certain = unwinding_ != nullptr;  // another thread has been faster
-    if (certain || !stuck()) return;
-    // All that needs memory first, when nobody has been marked or woken.
-    std::unique_ptr<unwinding, end_unwinding> all(new unwinding);
-    std::vector<fiber*> asleep;
-    std::vector<std::pair<std::uint8_t, std::stop_source>> sources;
-    bool known = false;
-    const auto add_source = [&](std::uint8_t depth, std::optional<std::stop_source> source) {
-      if (source && !source->stop_requested()) sources.emplace_back(depth, std::move(*source));
-    };
-    for (fiber* f : pool_.fibers()) {
-      if (f->state.load(std::memory_order_relaxed) == run_state::free ||
-          waiter_access::state_of(f->wait) != waiter::waiting)
-        continue;
-      asleep.push_back(f);
-      known = known || f->in_deadlock;
-      add_source(f->depth, f->stop.copy());
-      if (waiter_access::is_uncancellable(f->wait)) continue;
-      all->fibers.push_back({f, f->wait.word(), f->depth});
-      all->depths.set(f->depth);
-    }
-    asyncs_.for_each([&](const stackless& s) {
-      if (!s.asleep()) return;
-      add_source(s.depth(), s.stop_source());
-      if (!waiter_access::is_uncancellable(s)) all->depths.set(s.depth());
-    });
-    std::sort(all->fibers.begin(), all->fibers.end(), [](auto& a, auto& b) { return a.depth < b.depth; });
-    std::sort(sources.begin(), sources.end(), [](auto& a, auto& b) { return a.first < b.first; });
-    for (auto first = sources.begin(); first != sources.end();) {
-      const std::uint8_t depth = first->first;
-      std::vector<std::stop_source> told;
-      for (; first != sources.end() && first->first == depth; ++first) told.push_back(std::move(first->second));
-      all->tellers.emplace_back(make_record<unwinding::stop_teller>(depth, std::move(told)));
-      all->depths.set(depth);
-    }
-    // If all block where they must not be disturbed, nothing can ever end them.
-    if (all->depths.none())
-      fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", list_blocked());
-    auto report = std::make_shared<const std::string>("all fibers are asleep - deadlock!" + list_blocked());
-
-    certain = true;
+  runtime_registry::if_all_quiescent([&](const std::vector<scheduler*>& runtimes) {
     {
-      const std::lock_guard reporting(deadlock_lock_);
-      // One of which some have blocked again is no new one.
-      if (!known || deadlock_report_ == nullptr) deadlock_report_ = std::move(report);
+      const std::lock_guard locked(unwinding_lock_);
+      certain = unwinding_ != nullptr;  // another thread has been faster
+      if (certain || !stuck()) return;
+      unwinding_ptr noted = note_sleepers();
+      if (noted->depths.any()) {
+        auto report = std::make_shared<const std::string>("all fibers are asleep - deadlock!" + list_blocked());
+        certain = true;
+        begin_unwinding(std::move(noted), std::move(report));
+        return;
+      }
     }
-    for (fiber* f : asleep) {
-      f->in_deadlock = true;
-      waiter_access::set_for_good(f->wait);
-    }
-    asyncs_.for_each([](stackless& s) { s.mark_for_deadlock(); });
-    unwinding_ = std::move(all);
-    unwind_step(false);
+    // All block where they must not be disturbed. Nothing can ever end them, unless it is somebody in another runtime.
+    if (std::none_of(runtimes.begin(), runtimes.end(), [](scheduler* s) { return s->unwinds(); }))
+      fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", list_blocked());
   });
   if (certain) notify_waiters();  // who watches is to help
   return certain;
+}
+
+/// Under unwinding_lock_.
+void scheduler::begin_unwinding(unwinding_ptr noted, std::shared_ptr<const std::string> report) noexcept {
+  const bool known =
+      std::any_of(noted->fibers.begin(), noted->fibers.end(), [](auto& s) { return s.who->in_deadlock; });
+  {
+    const std::lock_guard reporting(deadlock_lock_);
+    // One after which some have blocked again is no new one.
+    if (!known || deadlock_report_ == nullptr) deadlock_report_ = std::move(report);
+  }
+  for (const auto& s : noted->fibers) {
+    s.who->in_deadlock = true;
+    waiter_access::set_for_good(s.who->wait);
+  }
+  asyncs_.for_each([](stackless& s) { s.mark_for_deadlock(); });
+  unwinding_ = std::move(noted);
+  unwind_step(false);
 }
 
 /// Takes the next step of an unwinding, if it is time for that. no_deadline: there is none; else when to come again if
@@ -302,7 +322,7 @@ void scheduler::unwind_step(bool all) noexcept {
   }
   for (; !u.fibers.empty() && u.fibers.back().depth >= least; u.fibers.pop_back()) {
     const auto& s = u.fibers.back();
-    if (s.who->wait.claim_from_outside(s.word, waiter::cancelled)) unpark(s.who->wait);
+    if (s.can_be_woken && s.who->wait.claim_from_outside(s.word, waiter::cancelled)) unpark(s.who->wait);
   }
   asyncs_.for_each([&](stackless& s) { s.unwind_marked(static_cast<std::uint8_t>(least)); });
   // After the claims: as by any cancellation, a wait ends by that, and not by what its token tells.

@@ -263,7 +263,15 @@ class scheduler {
   bool quiescent_locked() noexcept;
   bool timers_pending_locked() noexcept;
   bool stuck() noexcept;
+  struct unwinding;
+  struct end_unwinding {
+    void operator()(unwinding* u) const noexcept;
+  };
+  using unwinding_ptr = std::unique_ptr<unwinding, end_unwinding>;
+  unwinding_ptr note_sleepers();
+  bool unwinds();
   bool unwind_deadlock();
+  void begin_unwinding(unwinding_ptr noted, std::shared_ptr<const std::string> report) noexcept;
   deadline continue_unwinding() noexcept;
   void unwind_step(bool all) noexcept;
   std::string list_blocked();
@@ -318,12 +326,8 @@ class scheduler {
   std::atomic<std::uint32_t> watching_{0};
   std::mutex deadlock_lock_;
   std::shared_ptr<const std::string> deadlock_report_;
-  struct unwinding;
-  struct end_unwinding {
-    void operator()(unwinding* u) const noexcept;
-  };
   std::mutex unwinding_lock_;  // lock order: after the registry's
-  std::unique_ptr<unwinding, end_unwinding> unwinding_;
+  unwinding_ptr unwinding_;
 
   // --- monitor (monitor.cpp)
   std::atomic<std::uint32_t> monitor_word_{0};

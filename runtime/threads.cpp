@@ -143,7 +143,7 @@ bool visit(std::uint64_t serial, const std::function<void(scheduler&)>& f) {
   return true;
 }
 
-void if_all_quiescent(const std::function<void()>& f) {
+void if_all_quiescent(const std::function<void(const std::vector<scheduler*>&)>& f) {
   registry& r = the_registry();
   const std::lock_guard locked(r.lock);
   // Looking at one runtime after the other proves nothing by itself: the first may have been woken by the second, which
@@ -167,7 +167,7 @@ void if_all_quiescent(const std::function<void()>& f) {
     if (b->done()) return;
   for (std::size_t i = 0; i < epochs.size(); ++i)
     if (r.all[i]->quiescent_epoch() != epochs[i]) return;
-  f();
+  f(r.all);
 }
 
 }  // namespace runtime_registry

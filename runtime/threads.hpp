@@ -58,10 +58,10 @@ std::vector<std::uint64_t> serials();
 /// short: runtimes that start or end wait for it, and alarms.
 bool visit(std::uint64_t serial, const std::function<void(scheduler&)>& f);
 
-/// Calls f(), with the registry locked, if nothing in the process can ever happen by itself: every runtime is quiescent
-/// without a timer, no alarm of a plain thread is pending, and every thread is a counted one; of those blocked in run()
-/// none has got what it waits for.
-void if_all_quiescent(const std::function<void()>& f);
+/// Calls f(all runtimes), with the registry locked, if nothing in the process can ever happen by itself: every runtime
+/// is quiescent without a timer, no alarm of a plain thread is pending, and every thread is a counted one; of those
+/// blocked in run() none has got what it waits for.
+void if_all_quiescent(const std::function<void(const std::vector<scheduler*>&)>& f);
 
 }  // namespace runtime_registry
 

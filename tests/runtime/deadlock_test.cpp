@@ -542,6 +542,28 @@ TEST_P(Deadlock, CanBeHadManyTimes) {
   }
 }
 
+// Each of them looks for itself.
+TEST_P(Deadlock, OneThatMustNotBeDisturbedMayWaitForOneOfAnotherRuntimeThatUnwinds) {
+  for (int i = 0; i < coir_test::scaled(20); ++i) {
+    gate never, opened;
+    coir::runtime undisturbed{opts()}, unwound{opts()};
+    undisturbed.go([&] {
+      const coir::uncancellable guard;
+      opened.pass();
+    });
+    unwound.go([&] {
+      struct opener {
+        gate& g;
+        ~opener() { g.open(); }
+      } const opens{opened};
+      never.pass();
+    });
+    std::thread other([&] { EXPECT_THROW(unwound.wait(), coir::deadlock); });
+    undisturbed.wait();
+    other.join();
+  }
+}
+
 // ---- what cannot be unwound ----------------------------------------------------------------------------------------
 
 TEST_P(Deadlock, AFiberThatBlocksForEverInUncancellableEndsTheProcessWithAReport) {
