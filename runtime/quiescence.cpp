@@ -25,6 +25,9 @@
 //                  wakes the deepest of them; or, late,
 //                  all of them
 //
+// A step is taken with the registry locked, as the decision is: so while one runtime looks at its sleepers, none of
+// another's is about to wake them.
+//
 // Who remains is known by the word of the wait that it was in: who has been woken otherwise meanwhile, and may have
 // ended, is not hit. Nothing of that needs memory after the first step. Stop callbacks are the user's: they run in a
 // fiber, made with the rest, before whose end the runtime is not quiescent.
@@ -249,27 +252,23 @@ scheduler::unwinding_ptr scheduler::note_sleepers() {
   return noted;
 }
 
-/// Whether somebody will unwind. With the registry locked.
+/// With the registry locked: whether somebody unwinds, or is about to, since a thread is there to see to it.
 bool scheduler::unwinds() {
-  const std::lock_guard locked(unwinding_lock_);
-  return unwinding_ != nullptr || note_sleepers()->depths.any();
+  return waiters_.load(std::memory_order_relaxed) != 0 && (unwinding_ != nullptr || note_sleepers()->depths.any());
 }
 
 /// If there is a deadlock for certain: reports it, and begins to unwind it. False if somebody may still act.
 bool scheduler::unwind_deadlock() {
   bool certain = false;
   runtime_registry::if_all_quiescent([&](const std::vector<scheduler*>& runtimes) {
-    {
-      const std::lock_guard locked(unwinding_lock_);
-      certain = unwinding_ != nullptr;  // another thread has been faster
-      if (certain || !stuck()) return;
-      unwinding_ptr noted = note_sleepers();
-      if (noted->depths.any()) {
-        auto report = std::make_shared<const std::string>("all fibers are asleep - deadlock!" + list_blocked());
-        certain = true;
-        begin_unwinding(std::move(noted), std::move(report));
-        return;
-      }
+    certain = unwinding_ != nullptr;  // another thread has been faster
+    if (certain || !stuck()) return;
+    unwinding_ptr noted = note_sleepers();
+    if (noted->depths.any()) {
+      auto report = std::make_shared<const std::string>("all fibers are asleep - deadlock!" + list_blocked());
+      certain = true;
+      begin_unwinding(std::move(noted), std::move(report));
+      return;
     }
     // All block where they must not be disturbed. Nothing can ever end them, unless it is somebody in another runtime.
     if (std::none_of(runtimes.begin(), runtimes.end(), [](scheduler* s) { return s->unwinds(); }))
@@ -279,7 +278,7 @@ bool scheduler::unwind_deadlock() {
   return certain;
 }
 
-/// Under unwinding_lock_.
+/// With the registry locked.
 void scheduler::begin_unwinding(unwinding_ptr noted, std::shared_ptr<const std::string> report) noexcept {
   const bool known =
       std::any_of(noted->fibers.begin(), noted->fibers.end(), [](auto& s) { return s.who->in_deadlock; });
@@ -300,19 +299,23 @@ void scheduler::begin_unwinding(unwinding_ptr noted, std::shared_ptr<const std::
 /// Takes the next step of an unwinding, if it is time for that. no_deadline: there is none; else when to come again if
 /// nothing happens before.
 deadline scheduler::continue_unwinding() noexcept {
-  const std::lock_guard locked(unwinding_lock_);
-  while (unwinding_ != nullptr) {
-    idle_lock_.lock();
-    const bool still = quiescent_locked() && (live_fibers() == 0 || !timers_pending_locked());
-    idle_lock_.unlock();
-    const bool late = clock_.now() >= unwinding_->late;
-    if (!still && !late) return unwinding_->late;
-    unwind_step(late);
-  }
-  return no_deadline;
+  deadline next = no_deadline;
+  if (!is_unwinding_.load(std::memory_order_acquire)) return next;  // pairs with unwind_step(), as its notification
+  runtime_registry::visit(serial_, [&](scheduler&) {
+    while (unwinding_ != nullptr) {
+      idle_lock_.lock();
+      const bool still = quiescent_locked() && (live_fibers() == 0 || !timers_pending_locked());
+      idle_lock_.unlock();
+      const bool late = clock_.now() >= unwinding_->late;
+      if (!still && !late) break;
+      unwind_step(late);
+    }
+    if (unwinding_ != nullptr) next = unwinding_->late;
+  });
+  return next;
 }
 
-/// Under unwinding_lock_: wakes the deepest of those who remain, or all.
+/// With the registry locked: wakes the deepest of those who remain, or all.
 void scheduler::unwind_step(bool all) noexcept {
   unwinding& u = *unwinding_;
   std::size_t least = 0;
@@ -333,6 +336,7 @@ void scheduler::unwind_step(bool all) noexcept {
     unwinding_ = nullptr;
   else
     u.late = clock_.now() + longest_step;
+  is_unwinding_.store(unwinding_ != nullptr, std::memory_order_release);
 }
 
 std::shared_ptr<const std::string> scheduler::take_deadlock() noexcept {

@@ -326,8 +326,8 @@ class scheduler {
   std::atomic<std::uint32_t> watching_{0};
   std::mutex deadlock_lock_;
   std::shared_ptr<const std::string> deadlock_report_;
-  std::mutex unwinding_lock_;  // lock order: after the registry's
-  unwinding_ptr unwinding_;
+  unwinding_ptr unwinding_;  // guarded by the registry's lock
+  std::atomic<bool> is_unwinding_{false};
 
   // --- monitor (monitor.cpp)
   std::atomic<std::uint32_t> monitor_word_{0};

@@ -580,6 +580,21 @@ TEST_P(Deadlock, AFiberThatBlocksForEverInUncancellableEndsTheProcessWithAReport
               "gate");
 }
 
+TEST_P(Deadlock, NobodyIsLeftToUnwindIfNoThreadWaitsForTheOtherRuntime) {
+  EXPECT_EXIT(
+      {
+        gate never;
+        coir::runtime unattended{opts()}, stubborn{opts()};
+        unattended.go([&] { never.pass(); });
+        stubborn.go([&] {
+          const coir::uncancellable guard;
+          never.pass();
+        });
+        stubborn.wait();
+      },
+      testing::KilledBySignal(SIGABRT), "cannot be unwound");
+}
+
 INSTANTIATE_TEST_SUITE_P(Processors, Deadlock, coir_test::processors, coir_test::processors_name);
 
 }  // namespace
