@@ -15,8 +15,8 @@
 // deepest (runnable::depth) are woken and told by their stop tokens. The next are when those have ended, or wait in
 // their turn: when the runtime is quiescent again, without timers. That need not be certain once more, only soon: a
 // fiber that unwinds may have started a thread or a timer, or wait for something that one above it holds. So after
-// longest_step all the others are woken at once, in whatever order. As long as somebody is still to be woken, nobody
-// leaves wait_until(): it is the threads there that take the steps.
+// longest_step all the others are woken at once, in whatever order. As long as somebody is still to be woken, one at
+// least stays in wait_until(): it is the threads there that take the steps.
 //
 //   unwinding_     who                                     goes on to
 //   null           unwind_deadlock(), if it is certain:    the remaining ones, or null if all were of one depth
@@ -46,6 +46,7 @@
 
 #include "clock.hpp"
 #include "futex.hpp"
+#include "outside_timers.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
 #include "scheduler.hpp"
@@ -58,7 +59,9 @@ namespace {
 
 constexpr std::int64_t first_recheck = 10'000'000;
 constexpr std::int64_t last_recheck = 1'000'000'000;
-constexpr std::int64_t longest_step = 2'000'000'000;  // of an unwinding
+// Of an unwinding: a step, beside what those take that it wakes.
+constexpr std::int64_t longest_step = 2'000'000'000;
+constexpr std::int64_t longest_of_one = 200'000;
 
 }  // namespace
 
@@ -161,24 +164,34 @@ void scheduler::notify_waiters() noexcept {
 }
 
 void scheduler::wait_until(const std::function<bool()>& done) {
-  const runtime_threads::blocked_in_run counted(done);
   struct registered {
     scheduler& s;
+    bool left = false;
     explicit registered(scheduler& home) : s(home) { s.waiters_.fetch_add(1, std::memory_order_seq_cst); }
     ~registered() {
       // If this thread was the one that watched, another has to take over.
-      if (s.waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1) s.notify_waiters();
+      if (!left && s.waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1) s.notify_waiters();
+    }
+    /// False: there is no other.
+    bool leave_to_others() noexcept {
+      std::uint32_t n = s.waiters_.load(std::memory_order_relaxed);
+      while (n > 1 && !left) left = s.waiters_.compare_exchange_weak(n, n - 1, std::memory_order_seq_cst);
+      if (left) s.notify_waiters();
+      return left;
     }
   } waiting{*this};
+  const runtime_threads::blocked_in_run counted(done);  // last: who is counted is known to be here, see unwinds()
 
   std::int64_t recheck = first_recheck;
   for (;;) {
     const std::uint32_t event = event_.load(std::memory_order_acquire);
+    const bool finished = done();  // first: if an unwinding has made it true, that is seen next
     if (const deadline next = continue_unwinding(); next != no_deadline) {
+      if (finished && waiting.leave_to_others()) return;
       futex_wait(event_, event, next);
       continue;
     }
-    if (done()) return;
+    if (finished) return;
     if (!stuck()) {
       futex_wait(event_, event);
       continue;
@@ -252,10 +265,9 @@ scheduler::unwinding_ptr scheduler::note_sleepers() {
   return noted;
 }
 
-/// With the registry locked: whether somebody unwinds, or is about to, since a thread is there to see to it.
-bool scheduler::unwinds() {
-  return waiters_.load(std::memory_order_relaxed) != 0 && (unwinding_ != nullptr || note_sleepers()->depths.any());
-}
+/// With the registry locked, when the runtime is stuck: whether it is about to unwind, since there is somebody to be
+/// woken and a thread to see to it.
+bool scheduler::unwinds() { return waiters_.load(std::memory_order_relaxed) != 0 && note_sleepers()->depths.any(); }
 
 /// If there is a deadlock for certain: reports it, and begins to unwind it. False if somebody may still act.
 bool scheduler::unwind_deadlock() {
@@ -263,6 +275,8 @@ bool scheduler::unwind_deadlock() {
   runtime_registry::if_all_quiescent([&](const std::vector<scheduler*>& runtimes) {
     certain = unwinding_ != nullptr;  // another thread has been faster
     if (certain || !stuck()) return;
+    // The next step of another runtime may wake somebody here.
+    if (std::any_of(runtimes.begin(), runtimes.end(), [](scheduler* s) { return s->unwinding_ != nullptr; })) return;
     unwinding_ptr noted = note_sleepers();
     if (noted->depths.any()) {
       auto report = std::make_shared<const std::string>("all fibers are asleep - deadlock!" + list_blocked());
@@ -293,6 +307,7 @@ void scheduler::begin_unwinding(unwinding_ptr noted, std::shared_ptr<const std::
   }
   asyncs_.for_each([](stackless& s) { s.mark_for_deadlock(); });
   unwinding_ = std::move(noted);
+  is_unwinding_.store(true, std::memory_order_relaxed);  // before anybody is woken, and by that can end
   unwind_step(false);
 }
 
@@ -306,11 +321,16 @@ deadline scheduler::continue_unwinding() noexcept {
       idle_lock_.lock();
       const bool still = quiescent_locked() && (live_fibers() == 0 || !timers_pending_locked());
       idle_lock_.unlock();
-      const bool late = clock_.now() >= unwinding_->late;
-      if (!still && !late) break;
+      const std::int64_t now = clock_.now();
+      const bool late = now >= unwinding_->late;
+      const bool outside = still && outside_timers::pending();  // perhaps somebody's here
+      if ((!still || outside) && !late) {
+        // Nobody tells when an outside timer is disarmed.
+        next = outside ? std::min(unwinding_->late, now + first_recheck) : unwinding_->late;
+        break;
+      }
       unwind_step(late);
     }
-    if (unwinding_ != nullptr) next = unwinding_->late;
   });
   return next;
 }
@@ -323,11 +343,14 @@ void scheduler::unwind_step(bool all) noexcept {
     least = u.depths.size() - 1;
     while (!u.depths.test(least)) --least;
   }
+  std::int64_t woken = 0;
   for (; !u.fibers.empty() && u.fibers.back().depth >= least; u.fibers.pop_back()) {
     const auto& s = u.fibers.back();
-    if (s.can_be_woken && s.who->wait.claim_from_outside(s.word, waiter::cancelled)) unpark(s.who->wait);
+    if (!s.can_be_woken || !s.who->wait.claim_from_outside(s.word, waiter::cancelled)) continue;
+    unpark(s.who->wait);
+    ++woken;
   }
-  asyncs_.for_each([&](stackless& s) { s.unwind_marked(static_cast<std::uint8_t>(least)); });
+  asyncs_.for_each([&](stackless& s) { woken += s.unwind_marked(static_cast<std::uint8_t>(least)) ? 1 : 0; });
   // After the claims: as by any cancellation, a wait ends by that, and not by what its token tells.
   for (; !u.tellers.empty() && u.tellers.back()->told_depth >= least; u.tellers.pop_back())
     start(u.tellers.back().release());
@@ -335,7 +358,7 @@ void scheduler::unwind_step(bool all) noexcept {
   if (u.depths.none())
     unwinding_ = nullptr;
   else
-    u.late = clock_.now() + longest_step;
+    u.late = clock_.now() + longest_step + woken * longest_of_one;
   is_unwinding_.store(unwinding_ != nullptr, std::memory_order_release);
 }
 

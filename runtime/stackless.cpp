@@ -244,10 +244,11 @@ void stackless::mark_for_deadlock() noexcept {
   if (in_deadlock_) waiter_access::set_for_good(*this);
 }
 
-void stackless::unwind_marked(std::uint8_t least_depth) noexcept {
-  if (!in_deadlock_ || depth() < least_depth) return;
+bool stackless::unwind_marked(std::uint8_t least_depth) noexcept {
+  if (!in_deadlock_ || depth() < least_depth) return false;
   in_deadlock_ = false;
   static_cast<void>(cancel());  // a fiber tells its stop source
+  return true;
 }
 
 std::optional<stackless::view> stackless::look() const {

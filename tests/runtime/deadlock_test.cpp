@@ -414,6 +414,31 @@ TEST_P(Deadlock, AThreadThatIsStartedWhileItUnwindsHoldsNobodyUp) {
   started.join();
 }
 
+TEST_P(Deadlock, AThreadThatRunsAFiberWhileItUnwindsMayLeaveToTheOthers) {
+  gate never;
+  coir::runtime rt{opts()};
+  bool ended = false;
+  EXPECT_THROW(rt.run([&] {
+    struct at_end {
+      bool& child_ended;
+      ~at_end() { EXPECT_TRUE(child_ended); }
+    } const last{ended};
+    coir::go([&] {
+      struct helped {
+        coir::runtime& rt;
+        bool& ended;
+        ~helped() {
+          std::thread([this] { rt.run([] {}); }).join();
+          ended = true;
+        }
+      } const helps{rt, ended};
+      never.pass();
+    });
+    never.pass();
+  }),
+               coir::deadlock);
+}
+
 TEST_P(Deadlock, ATimerThatIsSetWhileItUnwindsHoldsNobodyUpForLong) {
   gate never;
   coir::detail::alarm left;
@@ -584,7 +609,8 @@ TEST_P(Deadlock, NobodyIsLeftToUnwindIfNoThreadWaitsForTheOtherRuntime) {
   EXPECT_EXIT(
       {
         gate never;
-        coir::runtime unattended{opts()}, stubborn{opts()};
+        coir::runtime unattended{opts()};
+        coir::runtime stubborn{opts()};
         unattended.go([&] { never.pass(); });
         stubborn.go([&] {
           const coir::uncancellable guard;

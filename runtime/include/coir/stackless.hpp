@@ -102,7 +102,7 @@ class stackless : public waiter {
   std::uint8_t depth() const noexcept;
   std::optional<std::stop_source> stop_source() const noexcept;
   void mark_for_deadlock() noexcept;
-  void unwind_marked(std::uint8_t least_depth) noexcept;
+  bool unwind_marked(std::uint8_t least_depth) noexcept;
   bool asleep() const noexcept;
   task_status status() const noexcept;
   std::string describe() const;
