@@ -338,6 +338,7 @@ deadline scheduler::continue_unwinding() noexcept {
 /// With the registry locked: wakes the deepest of those who remain, or all.
 void scheduler::unwind_step(bool all) noexcept {
   unwinding& u = *unwinding_;
+  tsan_acquire(this);  // what those did who have ended, deeper: for those who are woken
   std::size_t least = 0;
   if (!all) {
     least = u.depths.size() - 1;
