@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the same work in coir, Go, Boost.Fiber and std, in turn on this machine, and prints medians and ratios.
+"""Runs the same work in coir, Go, Boost.Fiber, oneTBB and std, in turn on this machine, and prints medians and ratios.
 
 Absolute figures drift with the machine and the hour, so what counts is the ratio to a peer measured in the same run: in
 each round every row runs once in each program, one after the other. Results are also written as JSON, Markdown and a
@@ -23,11 +23,11 @@ def arguments():
     p.add_argument("--out", default=os.path.join(ROOT, "build", "compare"), help="for the results (build/compare)")
     p.add_argument("--rounds", type=int, default=5,
                    help=f"runs of each program for each row (5; {rounds.SLOW_ROUNDS} of rows over {rounds.SLOW:g} s)")
-    p.add_argument("--minutes", type=float, default=12, help="begin no round that would last beyond this (12)")
+    p.add_argument("--minutes", type=float, default=15, help="begin no round that would last beyond this (15)")
     p.add_argument("--rows", default="", help="only these, separated by commas: spawn_join,parked,... (all)")
     p.add_argument("--procs", default="1,2", help="numbers of processors (1,2)")
     p.add_argument("--peers", default="",
-                   help="only these peers, separated by commas: go,boost.fiber,std (all; none: coir alone)")
+                   help="only these peers, separated by commas: go,boost.fiber,tbb,std (all; none: coir alone)")
     p.add_argument("--timeout", type=float, default=60, help="seconds for one run of one row (60)")
     p.add_argument("--quick", action="store_true", help="one round, without the row that idles")
     return p.parse_args()
@@ -57,12 +57,8 @@ def main():
     with open(os.path.join(HERE, "goals.json"), encoding="utf-8") as f:
         goals = json.load(f)
     found = programs.find(options.build, [p.strip().lower() for p in options.peers.split(",") if p.strip()])
-    known = {p.name: p.rows() for p in found}
-    places = []
-    for row in wanted_rows(options, known["coir"]):
-        names = [name for name, goal in goals.items() if goal["row"] == row]
-        for processors in (int(n) for n in options.procs.split(",")):
-            places.append(rounds.Place(row, processors, [p for p in found if row in known[p.name]], names))
+    wanted = wanted_rows(options, found[0].rows())
+    places = rounds.places(wanted, [int(n) for n in options.procs.split(",")], found, goals)
 
     facts = machine.describe(ROOT)
     for key, value in facts.items():

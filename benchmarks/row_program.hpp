@@ -4,8 +4,8 @@
 //   PROGRAM ROW PROCESSORS     runs one row once; a line a value: "row processors value unit [# note]"
 //   PROGRAM --list             the rows
 //
-// A row is run `warm_ups` times unmeasured first, so that stacks and heap are there; one with none is measured cold,
-// from the start of the process.
+// A row is run `warm_ups` times first, so that stacks and heap are there. One with none is measured cold, from the
+// start of the process; one that is `cold_too` also gives the values of its first run, name_cold.
 #pragma once
 
 #include <charconv>
@@ -31,7 +31,13 @@ struct row {
   const char* name;
   int warm_ups;
   std::function<std::vector<value>()> run;
+  bool cold_too = false;
 };
+
+inline row cold_too(row r) {
+  r.cold_too = true;
+  return r;
+}
 
 inline row per_operation(const char* name, double operations, std::function<seconds()> workload) {
   return {name, 1, [=] { return std::vector{value{name, workload().count() / operations * 1e9, "ns"}}; }};
@@ -39,6 +45,13 @@ inline row per_operation(const char* name, double operations, std::function<seco
 
 inline row in_milliseconds(const char* name, std::function<seconds()> workload) {
   return {name, 1, [=] { return std::vector{value{name, workload().count() * 1e3, "ms"}}; }};
+}
+
+/// For what allocates more than it would be fair to have at hand: measured cold.
+inline row program_in_milliseconds(const char* name, std::function<seconds()> workload) {
+  row r = in_milliseconds(name, std::move(workload));
+  r.warm_ups = 0;
+  return r;
 }
 
 /// Three values: name_create, name_rss, name_wake.
@@ -69,8 +82,16 @@ inline row idle_row(std::function<usage()> workload) {
 }
 
 inline std::vector<value> run_row(const row& r) {
-  for (int i = 0; i < r.warm_ups; ++i) r.run();
-  return r.run();
+  std::vector<value> cold;
+  for (int i = 0; i < r.warm_ups; ++i) {
+    std::vector<value> values = r.run();
+    if (i > 0 || !r.cold_too) continue;
+    for (value& v : values) v.name += "_cold";
+    cold = std::move(values);
+  }
+  std::vector<value> all = r.run();
+  all.insert(all.end(), cold.begin(), cold.end());
+  return all;
 }
 
 struct outcome {
@@ -82,7 +103,7 @@ struct outcome {
 template <class Row, class Run>
 int row_program(int argc, char** argv, const std::vector<Row>& rows, Run run) {
   if (argc == 2 && std::strcmp(argv[1], "--list") == 0) {
-    for (const row& r : rows) std::puts(r.name);
+    for (const Row& r : rows) std::puts(r.name);
     return 0;
   }
   unsigned processors = 0;

@@ -1,7 +1,10 @@
 // coir's rows of the comparison with other runtimes; row_program.hpp says how it is called. The programs in peers/ do
 // the same.
+#include <functional>
+#include <span>
 #include <vector>
 
+#include <coir/parallel.hpp>
 #include <coir/runtime.hpp>
 
 #include "row_program.hpp"
@@ -9,7 +12,9 @@
 #include "workloads/fibers.hpp"
 #include "workloads/generator.hpp"
 #include "workloads/idle.hpp"
+#include "workloads/merge_sort.hpp"
 #include "workloads/mutex.hpp"
+#include "workloads/parallel.hpp"
 #include "workloads/parked.hpp"
 #include "workloads/pingpong.hpp"
 #include "workloads/ring.hpp"
@@ -30,8 +35,13 @@ using namespace bench;
 
 std::vector<row> all_rows() {
   using fibers = coir_fibers;
+  const auto loop = [](std::size_t count, const auto& body) { coir::parallel_for(std::size_t{0}, count, body); };
+  const auto sum = [](std::size_t count, auto value) {
+    return coir::parallel_reduce(std::size_t{0}, count, std::uint64_t{0}, value, std::plus<>());
+  };
+  const auto sort = [](auto first, auto last) { coir::parallel_sort(std::span(first, last)); };
   return {
-      per_operation("spawn_join", spawned_fibers, spawn_join),
+      cold_too(per_operation("spawn_join", spawned_fibers, spawn_join)),
       parked_row("parked", [] { return parked(); }),
       parked_row("parked_async", [] { return parked_async(); }),
       per_operation("yield2", yields, [] { return yield_in_turn(2); }),
@@ -55,11 +65,16 @@ std::vector<row> all_rows() {
       per_operation("timer100k", timers_at_once * timer_batches, set_and_stop_all),
       per_operation("generator", generated_values, generate),
       per_operation("coroutine", generated_values, send_and_receive),
-      in_milliseconds("skynet", skynet),
+      cold_too(in_milliseconds("skynet", skynet)),
       in_milliseconds("sieve", sieve),
       per_operation("ring", hops, ring),
-      in_milliseconds("fib27", fib27),
-      sleepers_row(sleepers),
+      cold_too(in_milliseconds("fib27", fib27)),
+      program_in_milliseconds("merge_sort", [] { return merge_sort_of_pieces(least_piece); }),
+      program_in_milliseconds("merge_sort_pieces", [] { return merge_sort_of_pieces(sequential_piece); }),
+      cold_too(in_milliseconds("parallel_for", [=] { return fill_in_parallel(loop); })),
+      cold_too(in_milliseconds("parallel_reduce", [=] { return add_in_parallel(sum); })),
+      cold_too(in_milliseconds("parallel_sort", [=] { return sort_in_place(sort); })),
+      cold_too(sleepers_row(sleepers)),
       idle_row([] { return idle(); }),
   };
 }

@@ -1,6 +1,6 @@
-#include <coir/chan_async.hpp>
+#include <coir/detail/chan_async.hpp>
 
-#include <coir/park.hpp>
+#include <coir/detail/park.hpp>
 
 namespace coir::detail {
 

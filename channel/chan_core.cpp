@@ -1,5 +1,5 @@
 // What of a channel is not worth inlining: making and dropping it, sleeping, closing.
-#include <coir/chan_core.hpp>
+#include <coir/detail/chan_core.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <new>
 #include <stdexcept>
 
+#include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
 
 namespace coir::detail {
@@ -28,14 +29,21 @@ constexpr int fetch_ahead = 4;
 // fetch_ahead nodes further on. (100 ns a waiter instead of 150; a wrong guess costs a fetch.)
 constexpr std::uintptr_t guess_ahead = 2;
 
+std::size_t bytes_of(std::size_t capacity, const element_operations& element) noexcept {
+  return element.offset + capacity * element.size + element.trailer;
+}
+
 }  // namespace
 
 chan_core* chan_core::make(std::size_t capacity, const element_operations& element) {
   const std::size_t most =
       element.size == 0 ? static_cast<std::size_t>(PTRDIFF_MAX) : (largest_allocation - element.offset) / element.size;
   if (capacity > most) throw std::length_error("make_chan: impossible capacity");
-  void* memory =
-      ::operator new (element.offset + capacity * element.size + element.trailer, std::align_val_t{element.alignment});
+  const std::size_t bytes = bytes_of(capacity, element);
+  // The last to let go of one with a trailer may be its alarm, on a thread of the library, where no operator delete of
+  // the user's may run.
+  void* memory = element.trailer != 0 ? allocate_record(bytes, element.alignment)
+                                      : ::operator new (bytes, std::align_val_t{element.alignment});
   return ::new (memory) chan_core(capacity, element);
 }
 
@@ -50,8 +58,12 @@ void chan_core::destroy() noexcept {
     element.destroy(buffer + head_ * element.size);
     head_ = wrapped(head_ + 1);
   }
+  const std::size_t bytes = bytes_of(capacity_, element);
   this->~chan_core();
-  ::operator delete (static_cast<void*>(this), std::align_val_t{element.alignment});
+  if (element.trailer != 0)
+    free_record(this, bytes, element.alignment);
+  else
+    ::operator delete (static_cast<void*>(this), std::align_val_t{element.alignment});
 }
 
 bool chan_core::wait(wait_queue& queue, wait_node& node, const char* what, deadline until) {

@@ -1,4 +1,4 @@
-#include <coir/delayed_call.hpp>
+#include <coir/detail/delayed_call.hpp>
 
 #include <new>
 

@@ -1,7 +1,7 @@
 // The core of select, for the variadic select(), for select_set and for their forms for coroutines. See select_case.hpp
 // for the invariants.
-#include <coir/select_case.hpp>
-#include <coir/selection.hpp>
+#include <coir/detail/select_case.hpp>
+#include <coir/detail/selection.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -26,7 +26,7 @@ attempt attempt_locked(const select_case& c, waiter*& woken) noexcept {
 
 /// Lets the case take effect if it can at once. Throws closed_channel.
 bool try_case(const select_case& c) {
-  if (!c.on_channel()) return true;  // a stop, requested
+  if (!c.on_channel()) return true;  // an event that has come
   waiter* woken = nullptr;
   c.core->lock.lock();
   const attempt how = attempt_locked(c, woken);
@@ -76,9 +76,9 @@ void selection::sort() {
       case kind::timeout:
         note_timeout(i);
         break;
-      case kind::stop:
+      case kind::event:
         // Asked once: a token ceases to be possible when its last source is gone.
-        if (cases_[i].stop().possible()) order_[n_ - ++stops_] = i;
+        if (cases_[i].event().possible()) order_[n_ - ++events_] = i;
         break;
       case kind::otherwise:
         if (otherwise_ == none) otherwise_ = i;
@@ -133,7 +133,7 @@ __attribute__((no_sanitize("thread"))) void selection::unlock_all_of(void* arg) 
 std::uint32_t selection::take_ready() {
   for (;;) {
     std::uint32_t ready = 0;
-    const std::uint32_t all = channels_ + stops_;
+    const std::uint32_t all = channels_ + events_;
     for (std::uint32_t k = 0; k < all; ++k)
       if (cases_[waiting_case(k)].seems_ready()) ++ready;
     if (ready == 0) return none;
@@ -197,14 +197,14 @@ void selection::unlink(std::uint32_t fired) noexcept {
 }
 
 void selection::arm(waiter& self) {
-  for (std::uint32_t k = n_ - stops_; k < n_; ++k) {
+  for (std::uint32_t k = n_ - events_; k < n_; ++k) {
     select_case& c = cases_[order_[k]];
-    c.stop().arm(self, make_node(c, order_[k]));
+    c.event().arm(self, make_node(c, order_[k]));
   }
 }
 
 void selection::disarm() noexcept {
-  for (std::uint32_t k = n_ - stops_; k < n_; ++k) cases_[order_[k]].stop().disarm();
+  for (std::uint32_t k = n_ - events_; k < n_; ++k) cases_[order_[k]].event().disarm();
 }
 
 /// Whether the deadline has passed.
@@ -220,22 +220,22 @@ std::uint32_t selection::look() {
   return instead;
 }
 
-/// Begins the wait, under all locks, before the nodes are linked. As look(): a stop may have been requested, or the
-/// deadline may have come. Throws `cancelled`, with no lock held.
+/// Begins the wait, under all locks, before the nodes are linked. As look(): an event, or the deadline, may have come.
+/// Throws `cancelled`, with no lock held.
 std::uint32_t selection::begin(waiter& self, deadline_waiter* timer) {
   if (!begin_wait(self)) {
     unlock_all();
     throw_cancelled();
   }
-  if (stops_ == 0 && timer == nullptr) return none;
+  if (events_ == 0 && timer == nullptr) return none;
   const std::uint64_t word = self.word();
-  bool requested = false;
-  for (std::uint32_t k = n_ - stops_; k < n_; ++k)
-    if (cases_[order_[k]].stop().look(word)) requested = true;
-  const bool come = timer != nullptr && timer->look(word);
-  if (!requested && !come) return none;
+  bool come = false;
+  for (std::uint32_t k = n_ - events_; k < n_; ++k)
+    if (cases_[order_[k]].event().look(word)) come = true;
+  const bool due_now = timer != nullptr && timer->look(word);
+  if (!come && !due_now) return none;
   abandon_wait(self);
-  if (requested) return take_ready();  // the stop case, at least
+  if (come) return take_ready();  // the event's case, at least
   unlock_all();
   return timeout_;
 }
@@ -267,7 +267,7 @@ std::uint32_t selection::run() {
       if (s != nullptr) s->disarm();
     }
   } until_return;
-  if (stops_ != 0) {
+  if (events_ != 0) {
     until_return.s = this;
     arm(this_waiter());
   }
@@ -299,8 +299,8 @@ bool async_selection::suspend(std::coroutine_handle<> where) noexcept {
 }
 
 void async_selection::arm(stackless& self) {
-  if (selection_.stops_ != 0) {
-    stops_armed_ = true;
+  if (selection_.events_ != 0) {
+    events_armed_ = true;
     selection_.arm(self);
   }
   if (selection_.timeout_ != selection::none && selection_.otherwise_ == selection::none && !selection_.due()) {
@@ -311,7 +311,7 @@ void async_selection::arm(stackless& self) {
 
 void async_selection::disarm() noexcept {
   if (timer_armed_) timer_.settle();
-  if (stops_armed_) selection_.disarm();
+  if (events_armed_) selection_.disarm();
 }
 
 bool async_selection::sleep(stackless& self, std::coroutine_handle<> where) {

@@ -6,7 +6,7 @@
 // a call of fire() may then be on its way. `expected` counts the calls that will still come: one more with each arm(),
 // one less with each disarm() that prevented it and with each call. Which call counts is said by its stamp. The core is
 // freed once none is expected: by the dropper, or by the last call, to which the dropper has given a reference.
-#include <coir/tick_source.hpp>
+#include <coir/detail/tick_source.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -14,7 +14,7 @@
 #include <memory>
 #include <new>
 
-#include <coir/alarm.hpp>
+#include <coir/detail/alarm.hpp>
 
 namespace coir::detail {
 

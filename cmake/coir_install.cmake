@@ -14,7 +14,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/coir-config-version.cmak
 install(FILES "${PROJECT_BINARY_DIR}/coir-config.cmake" "${PROJECT_BINARY_DIR}/coir-config-version.cmake"
         DESTINATION "${config_dir}")
 
-install(FILES runtime/gdb/coir-gdb.py DESTINATION "${CMAKE_INSTALL_DATADIR}/coir")
+install(FILES runtime/observe/gdb/coir-gdb.py DESTINATION "${CMAKE_INSTALL_DATADIR}/coir")
 
 # pkg-config. A static library's own dependencies are named in Libs, not in Libs.private: a plain `pkg-config --libs` is
 # what people type, and there is nothing else to link against.

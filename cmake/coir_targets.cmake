@@ -15,19 +15,30 @@ elseif(NOT COIR_SANITIZE STREQUAL "")
   message(FATAL_ERROR "COIR_SANITIZE is '${COIR_SANITIZE}'; it may be empty, address or thread")
 endif()
 
-# coir_add_layer(runtime): target coir_runtime, alias coir::runtime, from the layer's *.cpp and its include/coir/*.hpp.
-# The headers are a file set based at the layer's own include directory, so that <coir/x.hpp> is found in this layer and
-# those that it links, and nowhere else.
+# Frames larger than a guard touch each of their pages, so that they cannot step over the guard below a fiber's stack. For
+# coir's own sources; what is compiled outside chooses for itself (coir-config.cmake, coir.pc).
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-fstack-clash-protection COIR_HAVE_STACK_CLASH_PROTECTION)
+
+# coir_add_layer(runtime rooms...): target coir_runtime, alias coir::runtime, from the layer's *.cpp, those in its rooms
+# (folders; private headers are included as "room/x.hpp"), and its headers: include/coir/*.hpp for users, and
+# include/coir/detail/*.hpp for what those need. The headers are a file set based at the layer's own include directory, so
+# that <coir/x.hpp> is found in this layer and those that it links, and nowhere else.
 function(coir_add_layer name)
   set(target coir_${name})
-  file(GLOB sources CONFIGURE_DEPENDS "*.cpp")
-  file(GLOB private_headers CONFIGURE_DEPENDS "*.hpp")
-  file(GLOB public_headers CONFIGURE_DEPENDS "include/coir/*.hpp")
+  list(TRANSFORM ARGN APPEND "/*.cpp" OUTPUT_VARIABLE room_sources)
+  list(TRANSFORM ARGN APPEND "/*.hpp" OUTPUT_VARIABLE room_headers)
+  file(GLOB sources CONFIGURE_DEPENDS "*.cpp" ${room_sources})
+  file(GLOB private_headers CONFIGURE_DEPENDS "*.hpp" ${room_headers})
+  file(GLOB public_headers CONFIGURE_DEPENDS "include/coir/*.hpp" "include/coir/detail/*.hpp")
 
   add_library(${target} ${sources} ${private_headers})
   add_library(coir::${name} ALIAS ${target})
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${public_headers})
   target_compile_features(${target} PUBLIC cxx_std_20)
+  if(ARGN)
+    target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+  endif()
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:coir_warnings>)
   set_target_properties(
     ${target}
@@ -36,6 +47,9 @@ function(coir_add_layer name)
                EXPORT_NAME ${name}
                VERSION ${PROJECT_VERSION}
                SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(COIR_HAVE_STACK_CLASH_PROTECTION)
+    target_compile_options(${target} PRIVATE -fstack-clash-protection)
+  endif()
   if(coir_sanitize_flags)
     target_compile_options(${target} PUBLIC ${coir_sanitize_flags} PRIVATE -g1 -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC ${coir_sanitize_flags})

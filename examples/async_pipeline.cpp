@@ -92,7 +92,7 @@ int main() {
     late.request_stop();
     try {
       late.get();
-    } catch (const coir::cancelled&) {
+    } catch (const coir::task_cancelled&) {
       std::puts("good night");
     }
   });

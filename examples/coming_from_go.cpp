@@ -165,7 +165,7 @@ void stopping() {
   endless.request_stop();  // its send throws coir::cancelled
   try {
     endless.get();
-  } catch (const coir::cancelled& e) {
+  } catch (const coir::task_cancelled& e) {
     std::cout << e.what() << '\n';
   }
 

@@ -1,10 +1,12 @@
 // Merge sort, one fiber for each half of each piece: fibers are cheap enough to start one wherever two things can go on
 // at once. Every fiber owns the numbers that it sorts and sends the result back over a channel, so nothing is shared
-// and nothing needs a lock.
+// and nothing needs a lock. How many numbers there are can be given as an argument: ten million take twenty million
+// fibers, of which few live at a time.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include <coir/chan.hpp>
@@ -45,13 +47,12 @@ numbers scrambled(std::size_t count) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   for (const std::uint32_t n : coir::run([] { return merge_sort({5, 3, 8, 1, 9, 2, 7}); })) std::cout << n << ' ';
   std::cout << '\n';
 
-  const numbers input = scrambled(10'000);
+  numbers input = scrambled(argc > 1 ? std::stoul(argv[1]) : 10'000);
   const numbers sorted = coir::run([&] { return merge_sort(input); });
-  std::cout << sorted.size() << " numbers, " << (std::is_sorted(sorted.begin(), sorted.end()) ? "" : "not ")
-            << "in order, " << (std::is_permutation(sorted.begin(), sorted.end(), input.begin()) ? "none" : "some")
-            << " lost\n";
+  std::sort(input.begin(), input.end());
+  std::cout << sorted.size() << " numbers, " << (sorted == input ? "in order" : "not sorted") << '\n';
 }

@@ -14,22 +14,22 @@
 //   dead        no                   the heap
 //
 // While the word says `cancelling` nothing is waited for: who pops the node holds its processor and waits for the word,
-// and who holds the scheduler's idle_lock_ may be waiting for the processor. So the runtime is told that it may be
+// and who holds the idle set's lock may be waiting for the processor. So the runtime is told that it may be
 // stuck only when the word says `dead`, as a visitor, without whom it does not go either.
 //
 // Rejected: to count the dead before the word is moved (a timer that fires meanwhile would have to be uncounted, and a
 // heap whose count is too high looks empty to deadlock detection), or after it (the runtime may be gone by then).
-#include <coir/alarm.hpp>
+#include <coir/detail/alarm.hpp>
 
 #include <algorithm>
 #include <utility>
 
 #include <coir/error.hpp>
 
-#include "outside_timers.hpp"
-#include "report.hpp"
-#include "scheduler.hpp"
-#include "threads.hpp"
+#include "base/report.hpp"
+#include "sched/outside_timers.hpp"
+#include "sched/registry.hpp"
+#include "sched/scheduler.hpp"
 
 namespace coir::detail {
 

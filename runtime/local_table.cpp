@@ -1,20 +1,20 @@
 // Instrumented by ThreadSanitizer, unlike the rest of the runtime: nothing here is called inside the runtime bracket,
 // and all synchronization is the lock's.
-#include <coir/local_table.hpp>
+#include <coir/detail/local_table.hpp>
 
 #include <algorithm>
 #include <memory>
 #include <mutex>
 #include <utility>
 
-#include <coir/spin_lock.hpp>
+#include <coir/detail/spin_lock.hpp>
 #include <coir/this_fiber.hpp>
 
-#include "fiber.hpp"
-#include "immortal.hpp"
-#include "report.hpp"
-#include "thread_end.hpp"
-#include "worker.hpp"
+#include "base/at_thread_end.hpp"
+#include "base/immortal.hpp"
+#include "base/report.hpp"
+#include "fiber/fiber.hpp"
+#include "sched/worker.hpp"
 
 namespace coir::detail {
 
@@ -26,7 +26,7 @@ constexpr std::size_t most_made_anew = 1'000;
 /// Free places. Never destroyed: keys with static storage may end after it.
 struct place_store {
   std::mutex lock;  // innermost
-  std::vector<std::uint32_t> free;
+  internal_vector<std::uint32_t> free;
   std::uint32_t never_used = 0;
   std::uint64_t last_id = 0;
 };

@@ -4,22 +4,24 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
+#include <coir/detail/local_table.hpp>
 #include <coir/error.hpp>
-#include <coir/local_table.hpp>
 
-#include "cpu_count.hpp"
-#include "debug_options.hpp"
-#include "futex.hpp"
-#include "held_locks.hpp"
-#include "immortal.hpp"
-#include "overflow.hpp"
-#include "report.hpp"
-#include "sanitizer.hpp"
-#include "scheduler.hpp"
-#include "stack_pool.hpp"
-#include "threads.hpp"
-#include "trace.hpp"
+#include "base/cpu_count.hpp"
+#include "base/debug_options.hpp"
+#include "base/futex.hpp"
+#include "base/immortal.hpp"
+#include "base/report.hpp"
+#include "base/sanitizer.hpp"
+#include "observe/blocked_watch.hpp"
+#include "observe/held_locks.hpp"
+#include "sched/events.hpp"
+#include "sched/overflow.hpp"
+#include "sched/registry.hpp"
+#include "sched/scheduler.hpp"
+#include "stack/stack_pool.hpp"
 
 namespace coir {
 
@@ -44,10 +46,14 @@ unsigned processors_for(const options& o) {
   return std::min(usable_cpus(), most_processors);
 }
 
-void check(const options& o) {
-  if (o.stack_size < smallest_stack || o.stack_size > largest_stack)
-    throw std::invalid_argument("coir: options::stack_size is " + std::to_string(o.stack_size) +
+void check_stack_size(std::size_t size, const char* what) {
+  if (size < smallest_stack || size > largest_stack)
+    throw std::invalid_argument("coir: " + std::string(what) + "::stack_size is " + std::to_string(size) +
                                 " bytes, not from 16 KiB to 1 GiB");
+}
+
+void check(const options& o) {
+  check_stack_size(o.stack_size, "options");
   if (o.time_slice <= std::chrono::nanoseconds::zero())
     throw std::invalid_argument("coir: options::time_slice is not positive");
 }
@@ -65,10 +71,10 @@ void main_fiber::signal() {
   end_locals();
   const fiber& self = *current_fiber();
   scheduler& home = *self.home;
-  if (self.in_deadlock) deadlock_ = home.deadlock_report();  // which stays until this fiber, too, has ended
+  if (self.in_deadlock) deadlock_ = home.deadlocks().report();  // which stays until this fiber, too, has ended
   tsan_release(&home);
   done_.store(1, std::memory_order_release);  // the last touch: the waiting thread may go on
-  home.notify_waiters();
+  home.waiting().notify();
 }
 
 bool main_fiber::done() const noexcept { return done_.load(std::memory_order_acquire) != 0; }
@@ -92,6 +98,14 @@ scheduler& current_scheduler(const char* what) {
 
 void start(scheduler& where, start_record* record) noexcept { where.start(record); }
 
+prepared_spawn::prepared_spawn(scheduler& where, const spawn_options& o) : where_(where), stack_class_(0) {
+  if (o.stack_size != 0) {
+    check_stack_size(o.stack_size, "spawn_options");
+    stack_class_ = where.prepare_stacks(o.stack_size);
+  }
+  if (!o.name.empty()) name_ = std::make_unique<std::string>(o.name);
+}
+
 namespace {
 
 std::uint64_t new_serial() noexcept {
@@ -101,36 +115,41 @@ std::uint64_t new_serial() noexcept {
 
 }  // namespace
 
+namespace {
+
+/// Asks the system once: it reads files.
+unsigned usable_cpus_once() {
+  static const unsigned cpus = usable_cpus();
+  return cpus;
+}
+
+}  // namespace
+
 scheduler::scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors)
     : owner_(owner),
       debug_(debug),
       serial_(new_serial()),
       pool_(o.stack_size),
-      max_threads_(std::max(o.max_threads, processors)),
-      time_slice_(o.time_slice.count()),
-      seen_(processors),
-      slow_(debug_.slowslice, processors) {
-  immortal<cancelled>();  // what is thrown later is a copy
+      workers_(*this, processors, o.max_threads, debug_.heldlock != 0),
+      queues_(processors),
+      idle_(processors, usable_cpus_once()),
+      monitor_(processors, o.time_slice.count(), debug_, clock_.now()) {
+  immortal<task_cancelled>();  // what is thrown later is a copy
   immortal<timed_out>();
   register_asymmetric_fence();
   catch_overflows();
   if (debug_.heldlock != 0) watch_locks();
-  for (unsigned i = 0; i < processors; ++i) {
-    processors_.push_back(std::make_unique<processor>(i, this));
-    workers_.push_back(make_worker());
-  }
-  for (unsigned i = processors; i-- > 0;) idle_processors_.push_back(processors_[i].get());
-  sleepers_.reserve(processors);
-  idle_.store(processors, std::memory_order_relaxed);
+  for (unsigned i = 0; i < processors; ++i) processors_.push_back(std::make_unique<processor>(i, this));
+  for (unsigned i = processors; i-- > 0;) idle_.put(*processors_[i]);
   tracer::attach(*this);
   // One worker at least must exist; it goes to sleep at once. The others start when they are first woken.
   try {
     runtime_registry::add(*this);
-    worker& first = *workers_.front();
-    first.started = true;
-    sleepers_.push_back(&first);
-    start_thread(first);
-    monitor_thread_ = runtime_threads::start([this] { monitor(); });
+    worker& first = *workers_.take(*this, idle_);
+    idle_.add_sleeper(first);
+    if (const int error = worker_supply::start(first); error != 0)
+      throw std::system_error(error, std::generic_category());
+    monitor_.start(*this);
     if (debug_.blocked != 0) blocked_watch_ = std::make_unique<blocked_watch>(*this, debug_.blocked);
   } catch (...) {
     stop_threads();
@@ -145,25 +164,13 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
 void scheduler::stop_threads() noexcept {
   for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();  // pairs with go_out()
   blocked_watch_.reset();
-  if (monitor_thread_.joinable()) {
-    runtime_threads::forget(1);
-    monitor_word_.store(2, std::memory_order_seq_cst);
-    futex_wake(monitor_word_);
-    monitor_thread_.join();
-  }
-  std::size_t threads = 0;
-  idle_lock_.lock();  // who goes to sleep has seen stopping_, or sleeps before the wake below; who ends as surplus is
-                      // not counted here
-  for (const auto& w : workers_) threads += w->started && w->thread.joinable() ? 1U : 0U;
-  runtime_threads::forget(threads);
+  monitor_.stop();
+  idle_.lock();  // who goes to sleep has seen stopping_, or sleeps before the wake below; who ends as surplus is
+                 // not counted here
+  workers_.forget_threads();
   stopping_.store(true, std::memory_order_seq_cst);
-  idle_lock_.unlock();
-  for (const auto& w : workers_) {
-    w->awake.store(1, std::memory_order_release);
-    futex_wake(w->awake);
-  }
-  for (const auto& w : workers_)
-    if (w->thread.joinable()) w->thread.join();
+  idle_.unlock();
+  workers_.end_threads();
 }
 
 scheduler::~scheduler() {
@@ -197,7 +204,7 @@ runtime::~runtime() {
   detail::runtime_registry::close(*scheduler_);
   scheduler_->wait_drained();
   detail::tsan_acquire(scheduler_.get());
-  if (const auto report = scheduler_->take_deadlock()) detail::write_to_stderr(report->c_str());
+  if (const auto report = scheduler_->deadlocks().take_report()) detail::write_to_stderr(report->c_str());
 }
 
 void runtime::check_outside() const { detail::check_run_outside(); }
@@ -210,8 +217,8 @@ void runtime::wait_for_main(detail::main_fiber& done) noexcept {
 
 void detail::main_fiber::rethrow(const std::exception_ptr& error) const {
   try {
-    std::rethrow_exception(error);
-  } catch (const cancelled&) {
+    rethrow_failure(error);
+  } catch (const task_cancelled&) {
     if (deadlock_ != nullptr) throw deadlock(*deadlock_);
     throw;
   }
@@ -221,7 +228,7 @@ void runtime::wait() {
   if (detail::current_worker() != nullptr) throw std::logic_error("coir: runtime::wait called inside a fiber");
   scheduler_->wait_drained();
   detail::tsan_acquire(scheduler_.get());
-  if (const auto report = scheduler_->take_deadlock()) throw deadlock(*report);
+  if (const auto report = scheduler_->deadlocks().take_report()) throw deadlock(*report);
 }
 
 void runtime::cancel() { scheduler_->cancel_all(); }

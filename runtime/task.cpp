@@ -1,18 +1,24 @@
 #include <coir/task.hpp>
 
-#include <coir/local_table.hpp>
-#include <coir/stackless.hpp>
+#include <coir/async.hpp>
+#include <coir/detail/early_claim.hpp>
+#include <coir/detail/local_table.hpp>
+#include <coir/detail/queued_wait.hpp>
+#include <coir/detail/stackless.hpp>
 #include <coir/this_fiber.hpp>
 
-#include "asymmetric_fence.hpp"
-#include "report.hpp"
-#include "sanitizer.hpp"
-#include "scheduler.hpp"
-#include "waiter_access.hpp"
+#include "base/asymmetric_fence.hpp"
+#include "base/immortal.hpp"
+#include "base/report.hpp"
+#include "base/sanitizer.hpp"
+#include "fiber/waiter_access.hpp"
+#include "sched/scheduler.hpp"
 
 namespace coir::detail {
 
-task_state::task_state(entry f, source_location where) noexcept : start_record(f, where), id_(new_fiber_id()) {}
+task_state::task_state(entry f, source_location where) noexcept : start_record(f, where), id_(new_fiber_id().number()) {
+  note_id(id_);
+}
 
 void task_state::belongs_to(stackless& s) noexcept {
   where_.store(reinterpret_cast<std::uintptr_t>(&s) | of_stackless, std::memory_order_relaxed);
@@ -26,11 +32,22 @@ stackless* task_state::sleeper() const noexcept {
 
 void task_state::begin() noexcept {
   fiber& self = *current_fiber();
-  self.id = id_.number();
+  self.id = id_;
   where_.store(reinterpret_cast<std::uintptr_t>(&self), std::memory_order_release);
   light_fence();  // pairs with the heavy one in stop(): where_, then the request
   if (stop_requested_.load(std::memory_order_relaxed)) waiter_access::set_for_good(self.wait);
 }
+
+namespace {
+
+/// Under the task's lock. (A select's may have to wait out its switch, in which nobody needs that lock.)
+bool claim(wait_node& joiner) noexcept {
+  if (joiner.slot == nullptr) [[likely]]
+    return joiner.who->claim(joiner);
+  return static_cast<early_claim*>(joiner.slot)->claim(waiter::fired, &joiner);
+}
+
+}  // namespace
 
 bool task_state::finish() noexcept {
   if (current_fiber()->locals != nullptr) [[unlikely]]
@@ -41,7 +58,9 @@ bool task_state::finish() noexcept {
   where_.store(0, std::memory_order_relaxed);
   const bool detached = detached_;
   wait_node* woken = nullptr;
-  while (wait_node* n = joiners_.claim_front()) {
+  while (wait_node* n = joiners_.front()) {
+    joiners_.remove(*n);
+    if (!claim(*n)) continue;
     n->next = woken;
     woken = n;
   }
@@ -55,66 +74,41 @@ bool task_state::finish() noexcept {
   return detached;
 }
 
-wake task_state::join(deadline until) {
-  lock_.lock();
-  if (finished_) {
-    lock_.unlock();
-    tsan_acquire(this);
-    return wake::fired;
-  }
-  waiter& self = this_waiter();
-  if (until <= now()) {
-    lock_.unlock();
-    return wake::timed_out;
-  }
-  if (!begin_wait(self)) {
-    lock_.unlock();
-    throw_cancelled();
-  }
-  wait_node node;
-  node.who = &self;
-  joiners_.push_back(node);
-  const wake how = park(self, lock_, {"task join", this}, until);
-  if (how != wake::fired) {
-    lock_.lock();
-    joiners_.remove(node);
-    const bool finished = finished_;
-    lock_.unlock();
-    if (how == wake::cancelled) throw_cancelled();
-    if (!finished) return wake::timed_out;
-  }
-  tsan_acquire(this);
-  return wake::fired;
-}
-
-/// False: it has ended, or the wait was refused; resumed() knows.
-bool task_state::suspend_until_finished(wait_node& node, std::coroutine_handle<> where) noexcept {
-  stackless& self = this_async();
-  lock_.lock();
-  if (finished_) {
-    lock_.unlock();
-    return false;
-  }
-  if (!begin_wait(self)) {
-    lock_.unlock();
-    node.index = wait_node::refused;
-    return false;
-  }
-  node.who = &self;
-  joiners_.push_back(node);
-  park(self, where, &lock_, {"task join", this});
+bool task_state::end_wait::enter() noexcept {
+  of_->lock_.lock();
+  if (!of_->finished_) return false;
+  of_->lock_.unlock();
   return true;
 }
 
-void task_state::resumed(wait_node& node) {
-  end_await(node);
-  if (node.who != nullptr && woken(*node.who) != wake::fired) {
-    lock_.lock();
-    joiners_.remove(node);
-    lock_.unlock();
-    throw_cancelled();
-  }
-  tsan_acquire(this);
+wake task_state::end_wait::leave(wake how) noexcept {
+  const bool finished = of_->finished_;
+  of_->lock_.unlock();
+  return how == wake::timed_out && finished ? wake::fired : how;
+}
+
+wake task_state::end_wait::outcome(wake how) const {
+  if (how == wake::cancelled) throw_cancelled();
+  if (how == wake::fired) tsan_acquire(of_);
+  return how;
+}
+
+wake task_state::join(deadline until) {
+  end_wait wait(*this);
+  return wait.outcome(block(wait, until));
+}
+
+void task_state::notify(wait_node& node, early_claim& of) noexcept {
+  lock_.lock();
+  node.slot = &of;
+  if (!finished_) joiners_.push_back(node);
+  lock_.unlock();
+}
+
+void task_state::forget(wait_node& node) noexcept {
+  lock_.lock();
+  joiners_.remove(node);
+  lock_.unlock();
 }
 
 void task_state::join_uncancellable() noexcept {
@@ -179,6 +173,42 @@ bool task_state::detach() noexcept {
 
 void throw_empty_task() {
   throw std::logic_error("coir: operation on an empty task (default, moved from, detached, or got)");
+}
+
+namespace {
+
+/// Whether the calling fiber is cancelled for good, and may be told. Its runtime may be cancelled, and just not have
+/// come to it.
+bool is_being_cancelled() noexcept {
+  const fiber* self = current_fiber();
+  return self != nullptr && !waiter_access::is_uncancellable(self->wait) &&
+         (waiter_access::is_for_good(self->wait) || self->home->cancelling());
+}
+
+}  // namespace
+
+// Marked, too, as the cancelling of the runtime will do when it comes to this fiber: who then asks why it ended must
+// not take it for one that has thrown `cancelled` on its own.
+void throw_if_being_cancelled() {
+  if (!is_being_cancelled()) return;
+  waiter_access::set_for_good(current_fiber()->wait);
+  throw_cancelled();
+}
+
+// Where a whole tree of fibers is cancelled, or a deadlock unwound, those below end first. A `go` fiber that has joined
+// one of them is to end in silence, as if it had been told before its child; by task_cancelled it would end the
+// process.
+void throw_task_cancelled() {
+  throw_if_being_cancelled();
+  throw task_cancelled(immortal<task_cancelled>());
+}
+
+void rethrow_failure(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const cancelled&) {
+  }
+  throw_task_cancelled();
 }
 
 void end_detached(task_state& state) noexcept {

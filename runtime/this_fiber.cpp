@@ -1,8 +1,9 @@
 #include <coir/this_fiber.hpp>
 
+#include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
 
-#include "switch.hpp"
+#include "sched/switch.hpp"
 
 namespace coir {
 
@@ -48,6 +49,8 @@ std::stop_token stop_token() {
 bool is_fiber() noexcept { return detail::current_fiber() != nullptr; }
 
 }  // namespace this_fiber
+
+void detail::name_this_fiber(std::unique_ptr<std::string> name) noexcept { current_fiber()->name.set(std::move(name)); }
 
 uncancellable::uncancellable() noexcept { detail::waiter_access::open_uncancellable(detail::this_waiter()); }
 

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 
 from . import report
 
-COLOURS = {"Go": "#1f9bb8", "Boost.Fiber": "#e08e2b", "std": "#8fa63a"}
+COLOURS = {"Go": "#1f9bb8", "Boost.Fiber": "#e08e2b", "TBB": "#c2566b", "std": "#8fa63a"}
 OTHER_COLOUR = "#8a6bb8"
 INK, FAINT, RULE = "#22303c", "#6b7a87", "#dfe5ea"
 BAR, GAP, PANEL, MARGIN, TOP = 9, 2, 400, 26, 92
@@ -15,6 +15,7 @@ FONT = "font-family='DejaVu Sans, Verdana, Helvetica, sans-serif'"
 
 
 def svg(entries, programs, machine):
+    entries = [e for e in entries if not e["name"].endswith("_max")]  # a single sample of many each: chance
     peers = [p for p in programs if p != "coir"]
     counts = sorted({e["processors"] for e in entries})
     names = list(dict.fromkeys(e["name"] for e in entries))
@@ -80,7 +81,8 @@ def _row(e, peers, scale, left, y):
     own = "failed" if "coir" in e["failures"] else report.figure(ours) + unit
     out = [_text(left, middle, e["name"], 11.5, INK), _text(left + LABELS - 12, middle, own, 11, FAINT, anchor="end")]
     one = scale(1)
-    goal = scale(e["go_ratio"]) if e["go_ratio"] and "Go" in peers else None
+    least = report.least_ratio(e)
+    goal = scale(least) if least and "Go" in peers else None
     top = y - 2
     for p in peers:
         ratio = report.ratio(e, p)

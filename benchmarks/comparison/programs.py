@@ -10,17 +10,26 @@ class Failed(Exception):
 
 
 class Program:
-    def __init__(self, name, path):
+    """One or more files, each with rows of its own; without the first there is no program."""
+
+    def __init__(self, name, *paths):
         self.name = name
-        self.path = path
+        self.path = paths[0]
+        self._paths = paths
+        self._of_row = None
 
     def rows(self):
-        done = subprocess.run([self.path, "--list"], capture_output=True, text=True, timeout=20, check=True)
-        return done.stdout.split()
+        if self._of_row is None:
+            self._of_row = {}
+            for path in self._paths:
+                done = subprocess.run([path, "--list"], capture_output=True, text=True, timeout=20, check=True)
+                self._of_row.update(dict.fromkeys(done.stdout.split(), path))
+        return list(self._of_row)
 
     def run(self, row, processors, timeout):
         """Returns {name: (value, unit, note)}; raises Failed."""
-        command = [self.path, row, str(processors)]
+        self.rows()
+        command = [self._of_row[row], row, str(processors)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -42,9 +51,10 @@ class Program:
 def find(build, only=None):
     """coir's program first, then each peer that was built. Exits without coir's."""
     candidates = [
-        Program("coir", os.path.join(build, "bench_rows")),
+        Program("coir", os.path.join(build, "bench_rows"), os.path.join(build, "bench_latency")),
         Program("Go", os.path.join(build, "peers", "go_rows")),
         Program("Boost.Fiber", os.path.join(build, "peers", "boost_fiber_rows")),
+        Program("TBB", os.path.join(build, "peers", "tbb_rows")),
         Program("std", os.path.join(build, "peers", "std_rows")),
     ]
     found = [p for p in candidates if os.access(p.path, os.X_OK)]

@@ -1,7 +1,9 @@
 """Medians and ratios, and the tables made of them. A comparison is a list of entries, one for each value and number of
 processors:
 
-    {"name", "title", "unit", "processors", "goal", "go_ratio" (None: there is none),
+    {"name", "title", "unit", "processors", "goal" (the most that coir's value may be),
+     "go_ratio" (how many times coir's value Go's must be), "at_most_go" (how many times Go's value coir's may be);
+     None: there is no such goal
      "samples": {program: [value...]}, "medians": {program: value}, "notes": {program: text},
      "failures": {program: text}}
 """
@@ -18,6 +20,7 @@ def entry(name, goal, processors, samples, notes, failures):
         "processors": processors,
         "goal": goal.get("goal", {}).get(str(processors)),
         "go_ratio": goal.get("go_ratio", {}).get(str(processors)),
+        "at_most_go": goal.get("at_most_go", {}).get(str(processors)),
         "samples": samples,
         "medians": {program: statistics.median(values) for program, values in samples.items() if values},
         "notes": notes,
@@ -26,20 +29,29 @@ def entry(name, goal, processors, samples, notes, failures):
 
 
 def ratio(e, program):
-    """How many times coir's value the program's is; None if one of them is missing or coir's is nothing."""
+    """How many times coir's value the program's is; None if one of them is missing or not positive."""
     ours, theirs = e["medians"].get("coir"), e["medians"].get(program)
-    return theirs / ours if ours and theirs is not None else None
+    return theirs / ours if ours and theirs and ours > 0 and theirs > 0 else None
+
+
+def least_ratio(e):
+    """What ratio() to Go must be at least; None without such a goal."""
+    return 1 / e["at_most_go"] if e["at_most_go"] else e["go_ratio"]
 
 
 def verdict(e):
     """'met' if the ratio to Go is (or, where there is none, the figure itself); 'behind' otherwise; '' without a goal."""
     ours = e["medians"].get("coir")
-    if ours is None or e["goal"] is None:
+    if ours is None:
         return ""
-    to_go = ratio(e, "Go")
-    if to_go is None or e["go_ratio"] is None:
-        return "met" if ours <= e["goal"] else "behind"
-    return "met" if to_go >= e["go_ratio"] else "behind, figure met" if ours <= e["goal"] else "behind"
+    to_go, least = ratio(e, "Go"), least_ratio(e)
+    if to_go is not None and least is not None and to_go >= least:
+        return "met"
+    if e["goal"] is None:
+        return "behind" if to_go is not None and least is not None else ""
+    if ours > e["goal"]:
+        return "behind"
+    return "met" if to_go is None or least is None else "behind, figure met"
 
 
 def figure(value):
@@ -65,7 +77,7 @@ def table(entries, programs):
         cells = [e["name"], str(e["processors"]), e["unit"], _median(e, "coir"), spread(e["samples"].get("coir", []))]
         cells += [_median(e, p) for p in peers]
         cells += [figure(ratio(e, p)) for p in peers]
-        cells += [figure(e["go_ratio"]), figure(e["goal"]), verdict(e)]
+        cells += [figure(least_ratio(e)), figure(e["goal"]), verdict(e)]
         rows.append(cells)
     return rows
 

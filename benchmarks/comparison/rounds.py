@@ -42,6 +42,18 @@ class Place:
                 for name in self.names]
 
 
+def places(rows, processors, found, goals):
+    """Of each row at each number of processors at which it says something, with the programs that know it."""
+    all_places = []
+    for row in rows:
+        for n in processors:
+            names = [name for name, goal in goals.items()
+                     if goal["row"] == row and n >= goal.get("least_processors", 1)]
+            if names:
+                all_places.append(Place(row, n, [p for p in found if row in p.rows()], names))
+    return all_places
+
+
 def run(places, rounds, minutes, timeout, goals):
     """Runs the rounds, prints what each place has given, and returns how many rounds there were: at least one, and as
     many of those wanted as will end in so many minutes."""

@@ -33,6 +33,14 @@ inline constexpr int timers_at_once = 100'000;
 inline constexpr int timer_batches = 5;  // of timers_at_once, one after the other
 inline constexpr int generated_values = 4'000'000;
 
+inline constexpr std::size_t parallel_bodies = 10'000'000;
+inline constexpr std::uint64_t sum_of_scrambled = 18'301'005'220'854'878'917U;  // modulo 2^64
+inline constexpr std::uint64_t sum_of_low_halves = 21'476'013'663'834'821;
+inline constexpr std::size_t sorted_numbers = 10'000'000;
+inline constexpr std::int64_t sum_of_numbers = 10'735'976'483'140'018;
+inline constexpr std::size_t least_piece = 2;            // of merge_sort: sorted without more fibers
+inline constexpr std::size_t sequential_piece = 10'000;  // of merge_sort_pieces
+
 inline constexpr int sleeping_fibers = 100'000;
 inline constexpr int idle_fibers = 100;
 

@@ -178,7 +178,7 @@ TEST_P(AsyncSelect, AValueThatRacesTheTimeoutIsNotLost) {
       const auto from = std::chrono::steady_clock::now() + std::chrono::microseconds(i * 7 % 150);
       while (std::chrono::steady_clock::now() < from) coir::yield();
       while (!sent && t.status() != coir::task_status::finished) {
-        sent = ch.try_send(mine) == coir::send_status::done;
+        sent = ch.try_send(std::move(mine)) == coir::send_status::done;
         if (!sent) coir::yield();
       }
       ASSERT_EQ(t.get(), sent);
@@ -313,7 +313,7 @@ TEST_P(AsyncSelect, ACancelledOneThrowsUnlinksAllAndLetsThoseBehindItThrough) {
     coir::task<int> second = coir::spawn([=]() -> async<int> { co_return (co_await a.async_recv())->value(); });
     until_blocked(second);
     first.request_stop();
-    EXPECT_THROW(first.get(), coir::cancelled);
+    EXPECT_THROW(first.get(), coir::task_cancelled);
     EXPECT_TRUE(mine.holds_value());
     a.send(counted(5));
     EXPECT_EQ(second.get(), 5);

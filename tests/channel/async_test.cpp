@@ -203,13 +203,13 @@ TEST_P(ChannelAsync, ACancelledOneThrowsAndLetsThoseBehindItThrough) {
     coir::task<int> second = coir::spawn([=]() -> async<int> { co_return (co_await ch.async_recv())->value(); });
     until_blocked(second);
     first.request_stop();
-    EXPECT_THROW(first.get(), coir::cancelled);
+    EXPECT_THROW(first.get(), coir::task_cancelled);
     ch.send(counted(5));
     EXPECT_EQ(second.get(), 5);
     coir::task<void> sender = coir::spawn([=]() -> async<void> { co_await ch.async_send(counted(6)); });
     until_blocked(sender);
     sender.request_stop();
-    EXPECT_THROW(sender.get(), coir::cancelled);
+    EXPECT_THROW(sender.get(), coir::task_cancelled);
     EXPECT_EQ(ch.try_send(counted(7)), coir::send_status::would_block);
   });
 }
@@ -223,8 +223,8 @@ TEST_P(ChannelAsync, NilBlocksUntilCancelled) {
     until_blocked(b);
     a.request_stop();
     b.request_stop();
-    EXPECT_THROW(a.get(), coir::cancelled);
-    EXPECT_THROW(b.get(), coir::cancelled);
+    EXPECT_THROW(a.get(), coir::task_cancelled);
+    EXPECT_THROW(b.get(), coir::task_cancelled);
   });
 }
 
@@ -439,7 +439,7 @@ TEST_P(ChannelAsync, AStopIsSeenByTheTokenAndByACallThatBlocks) {
     });
     until_blocked(blocked);
     blocked.request_stop();
-    EXPECT_THROW(blocked.get(), coir::cancelled);
+    EXPECT_THROW(blocked.get(), coir::task_cancelled);
   });
 }
 

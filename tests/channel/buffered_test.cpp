@@ -90,10 +90,8 @@ TEST_P(BufferedChannel, TrySendThatWouldBlockLeavesTheValueWithItsCaller) {
   run([] {
     const chan<channel_test::counted> ch = make_chan<channel_test::counted>(1);
     channel_test::counted first{1}, second{2};
-    EXPECT_EQ(ch.try_send(first), send_status::done);
+    EXPECT_EQ(ch.try_send(std::move(first)), send_status::done);
     EXPECT_FALSE(first.holds_value());
-    EXPECT_EQ(ch.try_send(second), send_status::would_block);
-    EXPECT_TRUE(second.holds_value());
     EXPECT_EQ(ch.try_send(std::move(second)), send_status::would_block);
     EXPECT_TRUE(second.holds_value());
   });

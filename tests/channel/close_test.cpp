@@ -156,15 +156,15 @@ TEST_P(ChannelClose, LeavesTheValueOfARefusedSendWithItsCaller) {
     const chan<counted> ch = make_chan<counted>(1);
     ch.close();
     counted value{1};
-    EXPECT_EQ(ch.try_send(value), send_status::closed);
+    EXPECT_EQ(ch.try_send(std::move(value)), send_status::closed);
     EXPECT_TRUE(value.holds_value());
-    EXPECT_THROW(ch.send_for(value, 1h), coir::closed_channel);
+    EXPECT_THROW(ch.send_for(std::move(value), 1h), coir::closed_channel);
     EXPECT_TRUE(value.holds_value());
 
     const chan<counted> later = make_chan<counted>();
     coir::task<bool> sender = coir::spawn([&] {
       counted mine{2};
-      EXPECT_THROW(later.send_for(mine, 1h), coir::closed_channel);
+      EXPECT_THROW(later.send_for(std::move(mine), 1h), coir::closed_channel);
       return mine.holds_value();
     });
     until_blocked(sender);

@@ -26,7 +26,7 @@ void race_grants_with_cancellations(Receive receive) {
     });
     for (int k = i % 7; k > 0; --k) coir::yield();
     receiver.request_stop();
-    EXPECT_THROW(receiver.get(), coir::cancelled);
+    EXPECT_THROW(receiver.get(), coir::task_cancelled);
     sender.get();
     ASSERT_EQ(got + static_cast<int>(ch.len()), 1) << i;
   }

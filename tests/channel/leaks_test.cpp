@@ -159,7 +159,7 @@ TEST_P(ChannelLeaks, ValuesOfWaitersThatAreCancelledTimedOutOrRefusedAreDestroye
               ch.send(std::move(mine));
               break;
             case 1:
-              ch.send_for(mine, 10h);
+              ch.send_for(std::move(mine), 10h);
               break;
             default:
               select(on_recv(other), on_send(ch, std::move(mine)));
@@ -171,7 +171,7 @@ TEST_P(ChannelLeaks, ValuesOfWaitersThatAreCancelledTimedOutOrRefusedAreDestroye
       EXPECT_EQ(counted::alive(), 13);
       for (std::size_t i = 0; i < 6; ++i) {
         senders[i].request_stop();
-        EXPECT_THROW(senders[i].get(), coir::cancelled);
+        EXPECT_THROW(senders[i].get(), coir::task_cancelled);
       }
       EXPECT_EQ(counted::alive(), 7);
       EXPECT_EQ(ch.recv()->value(), 0);

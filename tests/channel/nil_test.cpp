@@ -44,7 +44,7 @@ TEST_P(NilChannel, TryFormsSayWouldBlock) {
   run([] {
     const chan<channel_test::counted> nil;
     channel_test::counted value{1};
-    EXPECT_EQ(nil.try_send(value), send_status::would_block);
+    EXPECT_EQ(nil.try_send(std::move(value)), send_status::would_block);
     EXPECT_TRUE(value.holds_value());
     EXPECT_EQ(nil.try_recv(value), recv_status::would_block);
     EXPECT_EQ(value.value(), 1);
@@ -82,9 +82,9 @@ TEST_P(NilChannel, SendAndReceiveBlockUntilCancelled) {
     sender.request_stop();
     receiver.request_stop();
     loop.request_stop();
-    EXPECT_THROW(sender.get(), coir::cancelled);
-    EXPECT_THROW(receiver.get(), coir::cancelled);
-    EXPECT_THROW(loop.get(), coir::cancelled);
+    EXPECT_THROW(sender.get(), coir::task_cancelled);
+    EXPECT_THROW(receiver.get(), coir::task_cancelled);
+    EXPECT_THROW(loop.get(), coir::task_cancelled);
   });
 }
 

@@ -222,7 +222,7 @@ TEST_P(SelectBlocking, EmptyOrAllNilBlocksUntilCancelled) {
     until_blocked(tasks);
     for (auto& t : tasks) {
       t.request_stop();
-      EXPECT_THROW(t.get(), coir::cancelled);
+      EXPECT_THROW(t.get(), coir::task_cancelled);
     }
   });
 }

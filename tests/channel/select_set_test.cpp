@@ -208,7 +208,7 @@ TEST_P(SelectSet, EmptyBlocksUntilCancelled) {
     });
     until_blocked(waiter);
     waiter.request_stop();
-    EXPECT_THROW(waiter.get(), coir::cancelled);
+    EXPECT_THROW(waiter.get(), coir::task_cancelled);
   });
 }
 

@@ -78,7 +78,7 @@ TEST_P(SelectStop, ATokenWithoutAStateIsNeverReady) {
     coir::task<std::size_t> waiter = coir::spawn([] { return select(on_stop(std::stop_token{})); });
     until_blocked(waiter);
     waiter.request_stop();
-    EXPECT_THROW(waiter.get(), coir::cancelled);
+    EXPECT_THROW(waiter.get(), coir::task_cancelled);
   });
 }
 

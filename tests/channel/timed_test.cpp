@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -53,16 +54,78 @@ TEST_P(TimedChannel, ASendThatTimedOutLeavesTheValueWithItsCaller) {
   run([] {
     const chan<counted> ch = make_chan<counted>();
     counted value{1};
-    EXPECT_FALSE(ch.send_for(value, 1ms));
+    EXPECT_FALSE(ch.send_for(std::move(value), 1ms));
     EXPECT_TRUE(value.holds_value());
-    EXPECT_FALSE(ch.send_for(value, -1h));
+    EXPECT_FALSE(ch.send_for(std::move(value), -1h));
     EXPECT_TRUE(value.holds_value());
     coir::task<std::optional<counted>> receiver = coir::spawn([ch] { return ch.recv(); });
-    EXPECT_TRUE(ch.send_for(value, 10h));
+    EXPECT_TRUE(ch.send_for(std::move(value), 10h));
     EXPECT_FALSE(value.holds_value());
     EXPECT_EQ(receiver.get()->value(), 1);
   });
   EXPECT_EQ(counted::alive(), 0);
+}
+
+TEST_P(TimedChannel, AnLvalueIsCopiedAndAnRvalueMovedOnSuccessAlone) {
+  run([] {
+    const chan<std::string> ch = make_chan<std::string>(2);
+    const std::string constant = "a text that is too long to be stored in place";
+    std::string value = constant;
+    EXPECT_TRUE(ch.send_for(value, 0s));
+    EXPECT_EQ(ch.try_send(value), coir::send_status::done);
+    EXPECT_EQ(value, constant);
+    EXPECT_EQ(ch.try_send(std::move(value)), coir::send_status::would_block);
+    EXPECT_FALSE(ch.send_for(std::move(value), 1ms));
+    EXPECT_FALSE(ch.send_until(std::move(value), steady::now() + 1ms));
+    EXPECT_EQ(value, constant);
+    EXPECT_EQ(ch.recv(), constant);
+    EXPECT_TRUE(ch.send_for(std::move(value), 10h));
+    EXPECT_TRUE(value.empty());
+    EXPECT_EQ(ch.recv(), constant);
+    EXPECT_EQ(ch.recv(), constant);
+    EXPECT_TRUE(ch.send_until(constant, steady::now() - 1s));
+  });
+}
+
+/// Can be neither made from nothing nor assigned.
+struct fixed {
+  explicit fixed(int v) noexcept : value(v) {}
+  fixed(fixed&&) noexcept = default;
+  fixed& operator=(fixed&&) = delete;
+  const int value;
+};
+
+TEST_P(TimedChannel, AReceiveFillsAnOptionalAndLeavesItEmptyUnlessDone) {
+  run([] {
+    const chan<fixed> ch = make_chan<fixed>(4);
+    std::optional<fixed> got;
+    got.emplace(0);
+    EXPECT_EQ(ch.try_recv(got), recv_status::would_block);
+    EXPECT_FALSE(got);
+    for (int i = 1; i <= 4; ++i) ch.send(fixed(i));
+    EXPECT_EQ(ch.try_recv(got), recv_status::done);
+    EXPECT_EQ(got->value, 1);
+    EXPECT_EQ(ch.recv_for(got, 0s), recv_status::done);
+    EXPECT_EQ(got->value, 2);
+    EXPECT_EQ(ch.recv_until(got, steady::now() + 1h), recv_status::done);
+    EXPECT_EQ(got->value, 3);
+    EXPECT_EQ(ch.recv_for(got, 1h), recv_status::done);
+    EXPECT_EQ(ch.recv_for(got, 1ms), recv_status::timed_out);
+    EXPECT_FALSE(got);
+    coir::task<int> receiver = coir::spawn([ch] {
+      std::optional<fixed> mine;
+      EXPECT_EQ(ch.recv_for(mine, 10h), recv_status::done);
+      return mine ? mine->value : 0;
+    });
+    until_blocked(receiver);
+    ch.send(fixed(7));
+    EXPECT_EQ(receiver.get(), 7);
+    got.emplace(0);
+    ch.close();
+    EXPECT_EQ(ch.recv_until(got, steady::now() + 1h), recv_status::closed);
+    EXPECT_FALSE(got);
+    EXPECT_EQ(chan<fixed>{}.try_recv(got), recv_status::would_block);
+  });
 }
 
 TEST_P(TimedChannel, AReadyChannelProceedsThoughTheTimeIsOver) {
@@ -146,7 +209,7 @@ void race(const chan<counted>& ch, Sender start_sender, Receiver start_receiver,
   auto sender = start_sender([&] {
     for (int i = 0; i < rounds; ++i) {
       counted value{i};
-      if (ch.send_for(value, std::chrono::nanoseconds(i % 11 * 700))) {
+      if (ch.send_for(std::move(value), std::chrono::nanoseconds(i % 11 * 700))) {
         EXPECT_FALSE(value.holds_value());
         ++sent;
       } else {
@@ -197,10 +260,10 @@ TEST_P(TimedChannel, AWaiterCancelledInATimedWaitHasNeitherSentNorReceived) {
     });
     until_blocked(receiver);
     receiver.request_stop();
-    EXPECT_THROW(receiver.get(), coir::cancelled);
+    EXPECT_THROW(receiver.get(), coir::task_cancelled);
     coir::task<bool> sender = coir::spawn([ch] {
       counted value{1};
-      EXPECT_THROW(ch.send_for(value, 10h), coir::cancelled);
+      EXPECT_THROW(ch.send_for(std::move(value), 10h), coir::cancelled);
       return value.holds_value();
     });
     until_blocked(sender);
@@ -224,7 +287,7 @@ TEST_P(TimedChannel, CancelAndValueAtOnceAreEitherNeverBoth) {
       canceller.get();
       try {
         received += receiver.get() ? 1 : 0;
-      } catch (const coir::cancelled&) {
+      } catch (const coir::task_cancelled&) {
       }
       ASSERT_EQ(sent, received);
     }

@@ -118,7 +118,7 @@ TEST_P(WaiterOrder, WaitersThatLeaveTheMiddleLeaveTheOthersInOrder) {
     for (std::size_t i = 0; i < leave.size(); i += 3) leave[i].request_stop();
     for (std::size_t i = 0; i < leave.size(); ++i)
       if (i % 3 != 0) leave[i].request_stop();
-    for (auto& t : leave) EXPECT_THROW(t.get(), coir::cancelled);
+    for (auto& t : leave) EXPECT_THROW(t.get(), coir::task_cancelled);
     for (int i = 0; i < 40; ++i) ch.send(i);
     for (int i = 0; i < 40; ++i) EXPECT_EQ(stay[static_cast<std::size_t>(i)].get(), i);
   });
@@ -134,7 +134,7 @@ TEST_P(WaiterOrder, TheFirstLastAndOnlyWaiterCanLeave) {
         until_blocked(receivers.back());
       }
       receivers[leaver].request_stop();
-      EXPECT_THROW(receivers[leaver].get(), coir::cancelled);
+      EXPECT_THROW(receivers[leaver].get(), coir::task_cancelled);
       ch.send(1);
       ch.send(2);
       int expected = 1;
@@ -147,7 +147,7 @@ TEST_P(WaiterOrder, TheFirstLastAndOnlyWaiterCanLeave) {
     coir::task<int> only = coir::spawn([ch] { return ch.recv().value(); });
     until_blocked(only);
     only.request_stop();
-    EXPECT_THROW(only.get(), coir::cancelled);
+    EXPECT_THROW(only.get(), coir::task_cancelled);
     EXPECT_EQ(ch.try_send(1), coir::send_status::would_block);
     only = coir::spawn([ch] { return ch.recv().value(); });
     ch.send(2);

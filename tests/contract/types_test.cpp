@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,8 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include <coir/coir.hpp>
 
@@ -60,12 +63,20 @@ static_assert(gives<decltype(std::declval<coir::runtime&>().run(own{})), std::un
 static_assert(gives<decltype(coir::spawn(own{})), coir::task<std::unique_ptr<int>>>);
 static_assert(gives<decltype(std::declval<coir::runtime&>().spawn(own{})), coir::task<std::unique_ptr<int>>>);
 static_assert(gives<decltype(coir::blocking(own{})), std::unique_ptr<int>>);
+static_assert(
+    gives<decltype(coir::spawn({.name = "a", .stack_size = 1 << 20}, own{})), coir::task<std::unique_ptr<int>>>);
+static_assert(requires(coir::runtime & rt, const coir::spawn_options& o) {
+  rt.go(o, own{});
+  coir::go(o, own{});
+  { rt.spawn(o, own{}) } -> same_as<coir::task<std::unique_ptr<int>>>;
+});
 static_assert(gives<decltype(coir::timeout(1s, own{})), std::unique_ptr<int>>);
 
 static_assert(gives<decltype(coir::this_fiber::get_id()), coir::this_fiber::id>);
 static_assert(std::totally_ordered<coir::this_fiber::id> && std::regular<coir::this_fiber::id>);
 static_assert(gives<decltype(coir::this_fiber::stop_token()), std::stop_token>);
 static_assert(gives<decltype(coir::this_fiber::is_fiber()), bool>);
+static_assert(gives<decltype(coir::this_fiber::name()), std::string>);
 
 static_assert(move_only<coir::task<int>> && move_only<coir::task<void>> && move_only<coir::task<int&>>);
 static_assert(std::is_nothrow_default_constructible_v<coir::task<int>>);
@@ -91,7 +102,8 @@ static_assert(requires(const coir::task<int>& t) {
 
 static_assert(gives<decltype(coir::make_chan<int>()), coir::chan<int>>);
 static_assert(gives<decltype(coir::make_chan<void>(1)), coir::chan<void>>);
-static_assert(requires(const coir::chan<std::string>& c, std::string& v, const std::string& constant) {
+static_assert(requires(const coir::chan<std::string>& c, std::string& v, const std::string& constant,
+                       std::optional<std::string>& filled) {
   c.send(v);
   c.send(constant);
   c.send("a literal");
@@ -104,12 +116,28 @@ static_assert(requires(const coir::chan<std::string>& c, std::string& v, const s
   { c.recv_until(v, steady::now()) } -> same_as<coir::recv_status>;
   { c.try_send(v) } -> same_as<coir::send_status>;
   { c.try_send(std::move(v)) } -> same_as<coir::send_status>;
+  { c.send_for(std::move(v), 1ms) } -> same_as<bool>;
+  { c.send_for(constant, 1ms) } -> same_as<bool>;
+  { c.try_send(constant) } -> same_as<coir::send_status>;
   { c.try_recv(v) } -> same_as<coir::recv_status>;
+  { c.try_recv(filled) } -> same_as<coir::recv_status>;
+  { c.recv_for(filled, seconds(1)) } -> same_as<coir::recv_status>;
+  { c.recv_until(filled, wall::now()) } -> same_as<coir::recv_status>;
   { c.len() } -> same_as<std::size_t>;
   { c.cap() } -> same_as<std::size_t>;
   { c.is_nil() } -> same_as<bool>;
   { c == c } -> same_as<bool>;
 });
+// What cannot be copied must be moved, and says so where it is.
+template <class Chan, class Value>
+concept takes = requires(const Chan& c, Value&& v) {
+  c.send(std::forward<Value>(v));
+  c.try_send(std::forward<Value>(v));
+  c.send_for(std::forward<Value>(v), 1ms);
+  c.send_until(std::forward<Value>(v), steady::now());
+};
+using box = std::unique_ptr<int>;
+static_assert(takes<coir::chan<box>, box> && !takes<coir::chan<box>, box&> && !takes<coir::chan<box>, const box&>);
 static_assert(requires(const coir::chan<void>& c) {
   c.send();
   { c.recv() } -> same_as<bool>;
@@ -221,8 +249,13 @@ static_assert(requires(const coir::context& ctx) {
 });
 
 static_assert(std::derived_from<coir::error, std::runtime_error> && std::derived_from<coir::deadlock, coir::error>);
-static_assert(std::derived_from<coir::closed_channel, coir::error> && std::derived_from<coir::cancelled, coir::error>);
+static_assert(std::derived_from<coir::closed_channel, coir::error>);
 static_assert(std::derived_from<coir::timed_out, coir::error> && std::derived_from<coir::not_in_runtime, coir::error>);
+static_assert(std::derived_from<coir::task_cancelled, coir::error>);
+static_assert(std::derived_from<coir::context_cancelled, coir::error>);
+// No loop over std::exception keeps a fiber alive that was told to stop.
+static_assert(!std::derived_from<coir::cancelled, std::exception> && std::default_initializable<coir::cancelled>);
+static_assert(std::copyable<coir::cancelled> && gives<decltype(coir::cancelled().what()), const char*>);
 
 // ---- what only a call can show -------------------------------------------------------------------------------------
 
@@ -257,6 +290,10 @@ TEST_P(Contract, SelectTakesHandlersOfEveryKindAndNone) {
     source.request_stop();
     EXPECT_EQ(coir::select(coir::on_stop(source.get_token()), coir::on_stop({}, called)), 0U);
 
+    coir::task<int> task = coir::spawn([] { return 1; });
+    EXPECT_EQ(coir::select(coir::on_ready(task, called)), 0U);
+    EXPECT_EQ(coir::select(coir::on_ready(std::as_const(task))), 0U);
+
     coir::select_set set;
     EXPECT_EQ(set.recv(ch, got_int), 0U);
     EXPECT_EQ(set.recv(sig, open), 1U);
@@ -268,7 +305,7 @@ TEST_P(Contract, SelectTakesHandlersOfEveryKindAndNone) {
     EXPECT_EQ(set.wait(), 6U);
     ch.send(5);
     EXPECT_EQ(set.wait(), 0U);
-    EXPECT_EQ(calls, 18);
+    EXPECT_EQ(calls, 19);
   });
 }
 
@@ -284,7 +321,7 @@ TEST_P(Contract, ContextsComeWithTheirCancelFunction) {
     EXPECT_FALSE(late.done().recv());
     cancel_late();
     cancel_above(std::make_exception_ptr(std::out_of_range("enough")));
-    EXPECT_THROW(std::rethrow_exception(late.err()), coir::cancelled);
+    EXPECT_THROW(std::rethrow_exception(late.err()), coir::context_cancelled);
     EXPECT_THROW(std::rethrow_exception(above.cause()), std::out_of_range);
   });
 }
@@ -303,6 +340,39 @@ TEST_P(Contract, LocksAreThoseOfTheStandardLibrary) {
     std::unique_lock held(mutex);
     coir::condition_variable condition;
     EXPECT_EQ(condition.wait_for(held, 0s), std::cv_status::timeout);
+  });
+}
+
+TEST_P(Contract, SeveralThingsAtOnceAreOneCall) {
+  run([] {
+    auto [number, nothing] = coir::concurrently([] { return 1; }, [] {});
+    static_assert(gives<decltype(number), int> && gives<decltype(nothing), std::monostate>);
+    static_assert(gives<decltype(coir::race([] { return 1; }, [] { return 2L; }, [] {})),
+                        std::variant<int, long, std::monostate>>);
+    static_assert(
+        gives<decltype(coir::map_concurrently(std::vector<int>(), 3, [](int) { return 1L; })), std::vector<long>>);
+    static_assert(gives<decltype(coir::map_concurrently(std::vector<int>(), 3, [](int) {})), void>);
+    static_assert(std::derived_from<coir::race_failed, coir::error>);
+    static_assert(
+        gives<decltype(std::declval<const coir::race_failed&>().exceptions()), const std::vector<std::exception_ptr>&>);
+
+    std::vector<int> v(10);
+    coir::parallel_for(0, 10, [&](int i) { v[static_cast<std::size_t>(i)] = 10 - i; });
+    coir::parallel_for(v, [](int& n) { ++n; }, {.grain = 4});
+    coir::parallel_for(
+        v.begin(), v.end(), [](int& n) { --n; }, coir::parallel_options{});
+    EXPECT_EQ(coir::parallel_reduce(
+                  v, 0, [](int n) { return n; }, std::plus<>()),
+              55);
+    EXPECT_EQ(coir::parallel_reduce(v.begin(), v.end(), 0, [](int n) { return n; }, std::plus<>(), {.grain = 2}), 55);
+    EXPECT_EQ(coir::parallel_reduce(
+                  0, 10, 0L, [](int n) { return n; }, std::plus<>()),
+              45);
+    coir::parallel_sort(v);
+    EXPECT_EQ(v.front(), 1);
+    coir::parallel_sort(v, std::greater<>());
+    EXPECT_EQ(v.front(), 10);
+    coir::parallel_invoke([&] { v[0] = 0; }, [&] { v[1] = 0; });
   });
 }
 

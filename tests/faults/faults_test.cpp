@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include <coir/alarm.hpp>
 #include <coir/chan.hpp>
+#include <coir/detail/alarm.hpp>
 #include <coir/generator.hpp>
 #include <coir/mutex.hpp>
 #include <coir/runtime.hpp>

@@ -2,6 +2,7 @@
 // be told ends the process with a report. And what needs no memory: the operations of a program that runs.
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -20,7 +21,8 @@
 
 #include <coir/async.hpp>
 #include <coir/coir.hpp>
-#include <coir/start_record.hpp>
+#include <coir/detail/alarm.hpp>
+#include <coir/detail/start_record.hpp>
 
 #include "coir_test.hpp"
 #include "refusals.hpp"
@@ -177,6 +179,37 @@ TEST_P(MemoryFaults, WithoutMemoryForItsTimerACoroutinesWaitThrowsAndHoldsNothin
   });
 }
 
+// There is memory for its node, and none for the array that the nodes lie in.
+TEST_P(MemoryFaults, WithoutMemoryForTheHeapOfTimersANewOneIsRefusedAndTheOthersStay) {
+  run([] {
+    std::array<coir::detail::alarm, 300> alarms;
+    std::array<void*, 2 * 300> records{};
+    for (void*& r : records) r = coir::detail::allocate_record(64, 64);
+    for (void* r : records) coir::detail::free_record(r, 64, 64);
+    std::atomic<int> called{0};
+    std::size_t armed = 0;
+    const auto arm = [&] {
+      alarms[armed].arm(
+          coir::detail::deadline_after(20ms),
+          [](void* n, std::uint64_t) noexcept { ++*static_cast<std::atomic<int>*>(n); }, &called, 0);
+      ++armed;
+    };
+    arm();
+    faults::refuse_memory(true);
+    bool refused = false;
+    try {
+      while (armed < alarms.size()) arm();
+    } catch (const std::bad_alloc&) {
+      refused = true;
+    }
+    faults::refuse_memory(false);
+    EXPECT_TRUE(refused);
+    EXPECT_FALSE(alarms[armed].disarm());
+    arm();
+    coir_test::until([&] { return called == static_cast<int>(armed); });
+  });
+}
+
 TEST_P(MemoryFaults, WhatAThreadCannotHaveIsThrownAndNothingHasHappened) {
   coir::runtime rt{opts()};
   expect_refused_anywhere();
@@ -283,9 +316,9 @@ TEST_P(MemoryFaults, AFiberIsCancelledAndAContextEndsWithoutAny) {
     cancel();
     const std::exception_ptr why = ctx.err();
     faults::refuse_memory_everywhere(false);
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_THROW(late.get(), coir::timed_out);
-    EXPECT_THROW(std::rethrow_exception(why), coir::cancelled);
+    EXPECT_THROW(std::rethrow_exception(why), coir::context_cancelled);
   });
 }
 
@@ -365,7 +398,7 @@ TEST_P(MemoryFaults, WithoutMemoryForTheListOfStacksTheReportNamesTheSpawnSite) 
 }
 
 TEST_P(MemoryFaults, WithoutMemoryForTheFiberOfAnAfterFuncThereIsAReport) {
-  if (GetParam() != 1) return;  // another processor may fire it, and have some
+  if (GetParam() != 1) GTEST_SKIP() << "another processor may fire it, and have memory";
   EXPECT_EXIT(run([] {
                 const auto never = coir::make_chan<void>();
                 const coir::timer later = coir::after_func(10ms, [] {});

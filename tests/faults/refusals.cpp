@@ -105,8 +105,20 @@ void before_next_mapping(void (*f)(void*), void* arg) {
 
 }  // namespace faults
 
+// Calls from this program and the static libraries that are linked with it come here (-Wl,--wrap).
+extern "C" {
+void* __real_malloc(std::size_t n);                                         // NOLINT
+int __real_posix_memalign(void** p, std::size_t alignment, std::size_t n);  // NOLINT
+void* __wrap_malloc(std::size_t n) {                                        // NOLINT
+  return faults::is_memory_refused() ? nullptr : __real_malloc(n);
+}
+int __wrap_posix_memalign(void** p, std::size_t alignment, std::size_t n) {  // NOLINT
+  return faults::is_memory_refused() ? ENOMEM : __real_posix_memalign(p, alignment, n);
+}
+}
+
 void* operator new(std::size_t n) {
-  void* p = faults::is_memory_refused() ? nullptr : std::malloc(n);
+  void* p = faults::is_memory_refused() ? nullptr : __real_malloc(n);
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }

@@ -23,17 +23,17 @@ int refused(call what);
 
 void refuse_nothing();
 
-/// operator new, and mappings but those of stacks, for the calling thread.
+/// operator new, malloc as the library calls it, and mappings but those of stacks, for the calling thread.
 void refuse_memory(bool yes);
 
 /// The same after `granted` calls that are not refused; how many were refused by the calling thread since.
 void refuse_memory_after(int granted);
 int memory_refused();
 
-/// operator new, for all threads.
+/// operator new, and malloc as the library calls it, for all threads.
 void refuse_memory_everywhere(bool yes);
 
-/// How often operator new was called, by whatever thread.
+/// How often these two were called, by whatever thread.
 long allocations();
 
 /// f(arg) is called just before the next futex wake of the calling thread, as if it were slow there.

@@ -50,7 +50,7 @@ outcome send_directly(const operation& op, const Channel& ch) {
     }
   } else {
     try {
-      result.how = ch.send_for(value, duration_of(op.limit)) ? end::fired : end::timed_out;
+      result.how = ch.send_for(std::move(value), duration_of(op.limit)) ? end::fired : end::timed_out;
     } catch (const coir::closed_channel&) {
       result.how = end::closed;
     } catch (const coir::cancelled&) {

@@ -151,8 +151,9 @@ class permit_program {
 
   std::string run() {
     for (unsigned step = 0; step < limits_.steps && !choices_.exhausted() && wrong_.empty(); ++step) take_step();
-    for (std::size_t f = 0; f < stage_.actors() && wrong_.empty(); ++f)
-      if (model_.blocked(f)) cancel(f);
+    if (kind_ == permit_kind::semaphore)
+      for (std::size_t f = 0; f < stage_.actors() && wrong_.empty(); ++f)
+        if (model_.blocked(f)) cancel(f);
     if (wrong_.empty()) take_back();
     stage_.end(wrong_.empty());
     return wrong_.empty() ? wrong_ : wrong_ + "\n" + stage_.trace();
@@ -193,10 +194,13 @@ class permit_program {
   void take_step() {
     std::vector<std::size_t> idle, blocked;
     for (std::size_t f = 0; f < stage_.actors(); ++f) (model_.blocked(f) ? blocked : idle).push_back(f);
-    if (!blocked.empty() && (idle.empty() || choices_.below(12) == 11))
-      cancel(blocked[choices_.below(static_cast<unsigned>(blocked.size()))]);
-    else
-      perform(idle[choices_.below(static_cast<unsigned>(idle.size()))], random_operation());
+    // Locking is no cancellation point: the last who is idle must give back what the others wait for.
+    const bool cancels = kind_ == permit_kind::semaphore;
+    if (cancels && !blocked.empty() && (idle.empty() || choices_.below(12) == 11))
+      return cancel(blocked[choices_.below(static_cast<unsigned>(blocked.size()))]);
+    permit_operation op = random_operation();
+    if (!cancels && idle.size() == 1 && op.what == action::acquire) op.what = action::attempt;
+    perform(idle[choices_.below(static_cast<unsigned>(idle.size()))], op);
   }
 
   void perform(std::size_t f, const permit_operation& op) {
@@ -208,13 +212,15 @@ class permit_program {
     if (wrong_.empty()) stage_.restart(f);
   }
 
-  /// All that is out; then nothing may be, and all can be had.
+  /// All that is out, by one who is idle; then nothing may be, and all can be had.
   void take_back() {
     permit_operation op;
     op.what = action::release;
+    std::size_t f = 0;
+    while (model_.blocked(f)) ++f;
     while (model_.out() > 0 && wrong_.empty()) {
       op.permits = kind_ == permit_kind::shared_mutex && model_.out() < model_.total() ? 1 : model_.out();
-      perform(0, op);
+      perform(f, op);
     }
     op.permits = kind_ == permit_kind::semaphore ? 1 : model_.total();
     if (wrong_.empty()) perform(0, op);  // one too many

@@ -1,4 +1,4 @@
-# gdb's commands for fibers (runtime/gdb/coir-gdb.py), in a process and in a core file. The script comes out of the
+# gdb's commands for fibers (runtime/observe/gdb/coir-gdb.py), in a process and in a core file. The script comes out of the
 # program itself.
 function(ask_gdb out)
   execute_process(
@@ -20,10 +20,11 @@ function(expect text)
   endforeach()
 endfunction()
 
-set(commands -ex "info coir fibers" -ex "coir fiber 2 bt" -ex "coir fiber 1 bt" -ex "coir fiber 77 bt" -ex "bt")
+set(commands -ex "info coir fibers" -ex "coir fiber 2 bt" -ex "coir fiber 1 bt" -ex "coir fiber 3 bt" -ex "coir fiber 77 bt" -ex "bt")
 set(list "fiber 1 \"stops\", spawned at [^\n]*parked.cpp:[0-9]+: running on thread [0-9]+"
-         "fiber 2 \"reader\", spawned at [^\n]*parked.cpp:[0-9]+: blocked in chan receive 0x[0-9a-f]+ for (at least )?[0-9.]+ s")
-set(stacks "\n#[0-9]+ [^\n]*gdb_test_waits_here" "\n#[0-9]+ [^\n]*gdb_test_stops_here"
+         "fiber 2 \"reader\", spawned at [^\n]*parked.cpp:[0-9]+: blocked in chan receive 0x[0-9a-f]+ for (at least )?[0-9.]+ s"
+         "fiber 3 \"sized\", spawned at [^\n]*parked.cpp:[0-9]+: blocked in chan receive 0x[0-9a-f]+ for (at least )?[0-9.]+ s")
+set(stacks "\n#[0-9]+ [^\n]*gdb_test_waits_here.*\n#[0-9]+ [^\n]*gdb_test_stops_here.*\n#[0-9]+ [^\n]*gdb_test_waits_here"
            "There is no fiber 77")
 
 ask_gdb(live -ex run ${commands} -ex continue "${program}")

@@ -24,9 +24,12 @@ int main() {
       coir::this_fiber::set_name("reader");
       return gdb_test_waits_here(ch);
     });
-    while (reader.status() != coir::task_status::blocked) coir::yield();
+    auto sized = coir::spawn(coir::spawn_options{.name = "sized", .stack_size = 128 * 1024},
+                             [ch] { return gdb_test_waits_here(ch); });
+    while (reader.status() != coir::task_status::blocked || sized.status() != coir::task_status::blocked) coir::yield();
     gdb_test_stops_here();
     ch.close();
     reader.get();
+    sized.get();
   });
 }

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include <coir/coir.hpp>
-#include <coir/park.hpp>
+#include <coir/detail/park.hpp>
 
 #include "coir_test.hpp"
 #include "stderr_capture.hpp"

@@ -1,4 +1,4 @@
-/* The runtime bracket and processor::try_lock (runtime/worker.hpp, worker.cpp), around the run ring (run_ring.hpp).
+/* The runtime bracket and processor::try_lock (runtime/sched/worker.hpp, worker.cpp), around the run ring (run_ring.hpp).
 
    One owner pushes and pops inside its brackets; thieves lock the processor and take the oldest half. All of memory is seen
    through store buffers (store_buffer.pml), the ring's indices and slots too.

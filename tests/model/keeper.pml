@@ -1,11 +1,11 @@
-/* Who sees to the timers of idle processors (runtime/idle.cpp: sleep_until_assigned(), end_keeping(), wake_one(); hand_off() and retake()
-   in retake.cpp; monitor.cpp). One sleeper at a time, the keeper, has the next deadline as its timeout; another's may be left over, and
+/* Who sees to the timers of idle processors (runtime/sched/idle_set.hpp; idle.cpp: sleep_until_assigned(); wake.cpp: wake_one(); hand_off() and retake()
+   in retake.cpp; monitor.hpp). One sleeper at a time, the keeper, has the next deadline as its timeout; another's may be left over, and
    counts only if a timer is due still. The keeper may be woken for something else before; its successor in that is the monitor, which
    looks after all timers while any processor is busy, and sleeps when none is.
 
    Two processors, three workers (the third has no thread at first); a fiber that runs, another that a foreign thread injects. A fiber
    ends, or arms a timer and parks, or says that it is going to block, or blocks without a word. Deadlines come at any time. Fences and
-   queues are not the question here (idle.pml has them): steps are sequentially consistent, and what idle_lock_ guards is one step,
+   queues are not the question here (idle.pml has them): steps are sequentially consistent, and what the idle set's lock guards is one step,
    the monitor's last look before it sleeps among that (all_quiet()).
    Checked, when nothing moves any more: no idle processor has a timer left, and no fiber waits beside one; the keeper sleeps.
 
@@ -19,7 +19,7 @@
 byte timer[PROCESSORS]; /* its deadline: 1, 2 or NONE */
 bool is_idle[PROCESSORS];
 byte held[WORKERS];   /* a processor, or NONE */
-bool asleep[WORKERS]; /* in sleepers_ */
+bool asleep[WORKERS]; /* in idle_set::sleepers_ */
 bool started[WORKERS];
 bool stuck[WORKERS]; /* blocks in the kernel, its processor still its own */
 byte keeper = NONE, keeper_deadline = NONE;

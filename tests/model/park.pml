@@ -1,4 +1,4 @@
-/* The park protocol (runtime/include/coir/park.hpp, park.cpp, waiter_access.hpp, after_switch() in switch.hpp): a fiber that
+/* The park protocol (runtime/include/coir/detail/park.hpp, park.cpp, waiter_access.hpp, after_switch() in switch.hpp): a fiber that
    waits twice at one primitive, a claimer under the primitive's lock, the timer of the first wait, a canceller.
 
    The sleeper's stores go through a store buffer (store_buffer.pml): it stores its word and then loads the cancel flag behind

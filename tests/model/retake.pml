@@ -1,4 +1,4 @@
-/* Retaking a processor (runtime/retake.cpp, processor::move_to, worker::enter): the monitor takes it from the worker that holds
+/* Retaking a processor (runtime/sched/retake.cpp, processor::move_to, worker::enter): the monitor takes it from the worker that holds
    it and gives it to the other one, back and forth. A worker enters and leaves as it likes; once it finds that the processor is
    gone it sleeps until it is handed one.
    Checked: nobody is ever inside together with anybody else, and who comes in sees all that was done inside before.
@@ -31,7 +31,7 @@
 
 #include "store_buffer.pml"
 
-bool asleep[2]; /* scheduler::sleepers_, under its lock: only from there comes a successor */
+bool asleep[2]; /* idle_set::sleepers_, under its lock: only from there comes a successor */
 byte owner = 0;
 byte inside = 0;
 byte done_inside = 0;

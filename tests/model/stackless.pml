@@ -1,4 +1,4 @@
-/* How a coroutine goes to sleep and is cancelled (runtime/include/coir/stackless.hpp, runtime/stackless.cpp): it sleeps, and
+/* How a coroutine goes to sleep and is cancelled (runtime/include/coir/detail/stackless.hpp, runtime/async/stackless.cpp): it sleeps, and
    then waits at a primitive, or ends; carried by a new carrier each time; a claimer under the primitive's lock, the alarm of the
    sleep, which has no lock, a canceller that finds it in its runtime's list.
 

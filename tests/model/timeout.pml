@@ -1,4 +1,4 @@
-/* The end of a timeout() scope against its alarm (sync/timeout.cpp, expire() and begin_wait() in runtime/park.cpp): a fiber that waits
+/* The end of a timeout() scope against its alarm (sync/cancel/timeout.cpp, expire() and begin_wait() in runtime/sched/park.cpp): a fiber that waits
    once inside the scope, leaves it, and waits once more, outside; the alarm; somebody who grants what it waits for.
 
    Fences are not the question here (park.pml has them): steps are sequentially consistent.

@@ -1,4 +1,4 @@
-/* Who frees the timer of a wait (runtime/timer_heap.hpp, pop_due() and clean() in timer_heap.cpp, disarm() in park.cpp).
+/* Who frees the timer of a wait (runtime/timer/timer_heap.hpp, pop_due() and clean() in timer_heap.cpp, disarm() in park.cpp).
 
    A fiber arms a timer on the processor where it parks. Whoever holds that processor pops what is due and drops what is dead. The
    fiber is woken by the timer or by somebody else, here or on another processor, and disarms.

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include <coir/alarm.hpp>
+#include <coir/detail/alarm.hpp>
 
 #include "counted.hpp"
 #include "gate.hpp"

@@ -4,8 +4,8 @@
 #include <coroutine>
 
 #include <coir/async.hpp>
-#include <coir/park.hpp>
-#include <coir/stackless.hpp>
+#include <coir/detail/park.hpp>
+#include <coir/detail/stackless.hpp>
 
 namespace runtime_test {
 
@@ -74,7 +74,7 @@ class async_gate {
   auto async_one() { return awaiter(*this, false); }
 
  private:
-  class awaiter {
+  class awaiter : coir::detail::async_awaiter_mark {
    public:
     awaiter(async_gate& g, bool look) : gate_(g), look_(look) {}
 

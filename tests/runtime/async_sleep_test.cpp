@@ -75,7 +75,7 @@ TEST_P(AsyncSleep, EvenTheShortestIsCancelled) {
       for (;;) co_await coir::async_sleep(std::chrono::nanoseconds(1));
     });
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
   });
 }
 
@@ -86,7 +86,7 @@ TEST_P(AsyncSleep, ALongOneCountsAsATimerAndEndsByCancellation) {
     coir::sleep_for(15ms);  // time enough for a deadlock to be reported
     EXPECT_FALSE(t.ready());
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
   });
 }
 

@@ -8,8 +8,8 @@
 
 #include "coir_test.hpp"
 #include "gate.hpp"
+#include "observe/stack_walk.hpp"
 #include "stderr_capture.hpp"
-#include "unwind.hpp"
 
 namespace {
 
@@ -97,7 +97,7 @@ TEST_P(BlockedWatch, WhoSleepsOrWaitsWithADeadlineIsNot) {
   sleeps.request_stop();
   waits.get();
   EXPECT_TRUE(tries.get());
-  EXPECT_THROW(sleeps.get(), coir::cancelled);
+  EXPECT_THROW(sleeps.get(), coir::task_cancelled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, BlockedWatch, coir_test::processors, coir_test::processors_name);

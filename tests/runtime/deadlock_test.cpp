@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <coir/alarm.hpp>
-#include <coir/stop_hook.hpp>
+#include <coir/detail/alarm.hpp>
+#include <coir/detail/stop_hook.hpp>
 #include <coir/this_fiber.hpp>
 
 #include "counted.hpp"
@@ -149,7 +149,7 @@ TEST_P(Deadlock, ACircleOfJoinsIsOne) {
   for (coir::task<void>* t : {&a, &b}) {
     try {
       t->get();
-    } catch (const coir::cancelled&) {
+    } catch (const coir::task_cancelled&) {
       ++unwound;
     }
   }
@@ -477,7 +477,8 @@ TEST_P(Deadlock, AThreadWhoseMainFiberIsDoneDoesNotLeaveTheOthersBehind) {
     went_on = true;
   });
   EXPECT_TRUE(went_on);
-  EXPECT_THROW(another.get(), coir::cancelled);  // by this thread, which is none of the runtime's: nobody else looks
+  EXPECT_THROW(another.get(),
+               coir::task_cancelled);  // by this thread, which is none of the runtime's: nobody else looks
   EXPECT_THROW(rt.wait(), coir::deadlock);
 }
 

@@ -5,7 +5,7 @@
 
 #include <coir_test.hpp>
 
-#include "debug_options.hpp"
+#include "base/debug_options.hpp"
 
 namespace {
 

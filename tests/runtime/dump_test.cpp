@@ -185,6 +185,58 @@ TEST_P(dump_test, ADeepStackIsShownAsFarAsItIsCopied) {
   });
 }
 
+TEST_P(dump_test, FibersWithNumbersInARowAreARange) {
+  run([] {
+    gate g;
+    std::atomic<int> begun{0}, ended{0};
+    std::vector<std::uint64_t> numbers;
+    for (int i = 0; i < 100; ++i) {
+      coir::go([&] {
+        numbers.push_back(coir::this_fiber::get_id().number());
+        ++begun;
+        dump_test_waits_here(g);
+        ++ended;
+      });
+      coir_test::until([&] { return begun == i + 1; });  // each has begun before the next one is made
+    }
+    std::string text;
+    coir_test::until([&] {  // the last one has not only begun, but blocked
+      text = dumped();
+      return has(text, "\n100 fibers, spawned at ");
+    });
+    // One range, but where the block of numbers that a worker takes at a time ended.
+    if (numbers.back() - numbers.front() == 99) {
+      EXPECT_TRUE(has(text, "\n  " + std::to_string(numbers.front()) + '-' + std::to_string(numbers.back()) + '\n'))
+          << text;
+    }
+    EXPECT_LE(count(text, ", "), 20U) << text;
+    g.open();
+    coir_test::until([&] { return ended == 100; });
+  });
+}
+
+TEST_P(dump_test, OfVeryManyFibersSomeNumbersAreGiven) {
+  constexpr std::size_t fibers = 2'000;
+  run([] {
+    gate g;
+    std::vector<coir::task<void>> named;
+    for (std::size_t i = 0; i < fibers; ++i) {
+      named.push_back(coir::spawn([&g, i] {
+        coir::this_fiber::set_name("number " + std::to_string(i));
+        dump_test_waits_here(g);
+      }));
+    }
+    coir_test::until_blocked(named);
+    const std::string text = dumped();
+    EXPECT_TRUE(has(text, "\n2000 fibers, spawned at ")) << text;
+    const std::size_t given = count(text, " \"number ");
+    EXPECT_GE(given, 20U) << text;
+    EXPECT_TRUE(has(text, " and " + std::to_string(fibers - given) + " more\n")) << text;
+    EXPECT_LT(text.size(), 5'000U) << text;
+    g.open();
+  });
+}
+
 TEST_P(dump_test, TellsForHowLong) {
   run([] {
     gate g;

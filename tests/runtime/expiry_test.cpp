@@ -5,7 +5,7 @@
 #include <optional>
 #include <thread>
 
-#include <coir/park.hpp>
+#include <coir/detail/park.hpp>
 
 #include "counted.hpp"
 #include "gate.hpp"
@@ -119,7 +119,7 @@ TEST_P(Expiry, IsNoAffairOfTheNextFiber) {
       coir::task<void> t = coir::spawn([&] { shut.pass(); });
       coir_test::until_blocked(t);
       t.request_stop();
-      EXPECT_THROW(t.get(), coir::cancelled);
+      EXPECT_THROW(t.get(), coir::task_cancelled);
       coir::spawn([] { coir::sleep_for(std::chrono::nanoseconds(1)); }).get();
     }
   });

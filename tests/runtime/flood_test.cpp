@@ -80,7 +80,7 @@ TEST_P(Flood, TimersFire) {
 
 // With one processor it can be told by what else ran: of a flood of thousands but a few, since the timer was due.
 TEST_P(Flood, ATimerIsNotQueuedBehindIt) {
-  if (GetParam() != 1) return;
+  if (GetParam() != 1) GTEST_SKIP() << "with other processors what ran meanwhile does not tell";
   coir::runtime rt{opts()};
   endless_flood beside(rt);
   const long late = rt.spawn([&] {

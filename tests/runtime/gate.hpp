@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include <coir/park.hpp>
+#include <coir/detail/park.hpp>
 
 namespace runtime_test {
 

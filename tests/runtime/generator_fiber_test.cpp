@@ -269,7 +269,7 @@ TEST_P(GeneratorInFibers, ACancelledFiberIsUnwoundThroughItsBody) {
     });
     coir_test::until_blocked(t);
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_EQ(unwound.load(), 2);
   });
 }
@@ -295,7 +295,7 @@ TEST_P(GeneratorInFibers, ACancelledFiberUnwindsTheBodiesThatItHoldsSuspended) {
     });
     coir_test::until_blocked(t);
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "number_set.hpp"
+#include "base/number_set.hpp"
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <unistd.h>
 
@@ -54,9 +55,8 @@ TEST_P(Overflow, TellsTheSizeOfTheStackAndHowFarBelow) {
   coir::options o = opts();
   o.stack_size = 64 * 1024;
   EXPECT_EXIT(coir::run(o, [] { descend(0); }), testing::KilledBySignal(SIGSEGV),
-              "its stack of 6[0-9]{4} bytes .options::stack_size. is used up\ncoir: the access was to 0x[0-9a-f]+, "
-              "[0-9]+ bytes "
-              "below it");
+              "its stack of 65536 bytes .options::stack_size; 6[0-9]{4} are usable. is used up\n"
+              "coir: the access was to 0x[0-9a-f]+, [0-9]+ bytes below it");
 }
 
 TEST_P(Overflow, InAFiberThatHasMovedBetweenThreads) {
@@ -88,13 +88,12 @@ TEST_P(Overflow, InTheBodyOfAGeneratorNamesTheBodyAndTheFiberThatRunsIt) {
       }).get();
     });
   };
-  EXPECT_EXIT(
-      overflow(), testing::KilledBySignal(SIGSEGV),
-      "stack overflow in the body of a generator or coroutine, run by fiber [0-9]+ \"consumer\", spawned at "
-      ".*overflow_test.cpp:" +
-          line +
-          ": its stack of [56][0-9]{4} bytes .coroutine_options::stack_size. is used up\ncoir: the access was to "
-          "0x[0-9a-f]+, [0-9]+ bytes below it; in\n.*\\[0x[0-9a-f]+\\]");
+  EXPECT_EXIT(overflow(), testing::KilledBySignal(SIGSEGV),
+              "stack overflow in the body of a generator or coroutine, run by fiber [0-9]+ \"consumer\", spawned at "
+              ".*overflow_test.cpp:" +
+                  line +
+                  ": its stack of 65536 bytes .coroutine_options::stack_size; 6[0-9]{4} are usable. is used up\n"
+                  "coir: the access was to 0x[0-9a-f]+, [0-9]+ bytes below it; in\n.*\\[0x[0-9a-f]+\\]");
 }
 
 // The body began on one thread, and overflows where another fiber goes on with it.
@@ -134,6 +133,23 @@ TEST(OverflowWithoutRuntime, InTheBodyOfAGeneratorNamesTheThread) {
               "generator or coroutine, run by thread [0-9]+: its stack of");
   EXPECT_EXIT(std::thread(consume).join(), testing::KilledBySignal(SIGSEGV),
               "generator or coroutine, run by thread [0-9]+: its stack of");
+}
+
+// More than are kept when they have ended.
+TEST(OverflowWithoutRuntime, InABodyOnAStackThatWasGivenBackBefore) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto consume = [] {
+    constexpr int many = coir_test::thread_sanitizer ? 2'000 : 6'000;
+    for (int round = 0; round < 2; ++round) {
+      std::vector<coir::generator<int>> all;
+      for (int i = 0; i < many; ++i) all.push_back(overflowing());
+      if (round == 0) continue;
+      for (auto& each : all) sink = static_cast<char>(*each.begin());
+      ++all[many / 2].begin();
+    }
+  };
+  EXPECT_EXIT(consume(), testing::KilledBySignal(SIGSEGV),
+              "generator or coroutine, run by thread [0-9]+: its stack of 65536 bytes");
 }
 
 TEST_P(Overflow, AnotherFaultIsNotTakenForOne) {
@@ -178,17 +194,48 @@ TEST_P(Overflow, AnOverflowIsNotLeftToWhoeverCaughtFaultsBefore) {
       testing::KilledBySignal(SIGSEGV), "stack overflow in fiber");
 }
 
-// A frame larger than a page, whose far end is touched first.
-TEST_P(Overflow, AFrameThatStepsOverAPageIsCaught) {
-  struct walk {
-    [[gnu::noinline]] static int down(int depth) {
-      volatile char frame[3 * 4096];
-      frame[0] = static_cast<char>(depth);
-      const int below = down(depth + 1);
-      return below + frame[0];
+/// A large frame of which the far end alone is touched: what lies in between is stepped over.
+template <std::size_t Frame>
+[[gnu::noinline]] int leap(int depth) {
+  volatile char frame[Frame];
+  frame[0] = static_cast<char>(depth);
+  const int below = leap<Frame>(depth + 1);
+  return below + frame[0];
+}
+
+// Smaller than a guard, so that it cannot step over one into the next stack. The fibers beside the one that overflows
+// have stacks above and below.
+TEST_P(Overflow, AFrameOfManyPagesDoesNotStepOverTheGuard) {
+  coir::options o = opts();
+  for (const std::size_t size : {std::size_t{16} * 1024, std::size_t{64} * 1024, std::size_t{256} * 1024}) {
+    o.stack_size = size;
+    const auto overflow_by = [&](int (*leap)(int)) {
+      coir::run(o, [leap] {
+        std::vector<coir::task<void>> all;
+        for (int i = 0; i < 8; ++i) all.push_back(coir::spawn([] { coir::yield(); }));
+        coir::spawn([leap] { sink = static_cast<char>(leap(0)); }).get();
+      });
+    };
+    for (const auto leap : {leap<8 * 1024>, leap<20 * 1024>, leap<60 * 1024>})
+      EXPECT_EXIT(overflow_by(leap), testing::KilledBySignal(SIGSEGV), "stack overflow in fiber");
+  }
+}
+
+TEST(OverflowWithoutRuntime, AFrameOfManyPagesDoesNotStepOverTheGuardOfABody) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto overflow_by = [&](int (*leap)(int)) {
+    std::vector<coir::generator<int>> all;
+    for (int i = 0; i < 8; ++i) {
+      all.emplace_back(small_body, [leap, i](auto& yield) {
+        yield(i);
+        yield(leap(0));
+      });
     }
+    for (auto& each : all) sink = static_cast<char>(*each.begin());
+    ++all[4].begin();
   };
-  EXPECT_EXIT(run([] { walk::down(0); }), testing::KilledBySignal(SIGSEGV), "stack overflow in fiber");
+  for (const auto leap : {leap<8 * 1024>, leap<20 * 1024>, leap<60 * 1024>})
+    EXPECT_EXIT(overflow_by(leap), testing::KilledBySignal(SIGSEGV), "stack overflow in the body of a generator");
 }
 
 TEST_P(Overflow, DeepButSufficientStacksWork) {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include <coir/park.hpp>
+#include <coir/detail/park.hpp>
 
 #include "counted.hpp"
 #include "gate.hpp"
@@ -217,7 +217,7 @@ TEST_P(Park, ForeverEndsByCancellationAlone) {
     coir::task<void> t = coir::spawn([] { park_forever({"nothing"}); });
     coir_test::until_blocked(t);
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
   });
 }
 

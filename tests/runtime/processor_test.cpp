@@ -7,13 +7,13 @@
 
 #include <sched.h>
 
-#include <coir/start_record.hpp>
+#include <coir/detail/start_record.hpp>
 
-#include "asymmetric_fence.hpp"
+#include "base/asymmetric_fence.hpp"
+#include "base/cpu_count.hpp"
 #include "coir_test.hpp"
-#include "cpu_count.hpp"
-#include "processor.hpp"
-#include "worker.hpp"
+#include "sched/processor.hpp"
+#include "sched/worker.hpp"
 
 namespace {
 

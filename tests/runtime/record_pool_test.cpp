@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <coir/start_record.hpp>
+#include <coir/detail/start_record.hpp>
 
 #include "coir_test.hpp"
 

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "coir_test.hpp"
-#include "injection_queue.hpp"
-#include "run_ring.hpp"
+#include "sched/injection_queue.hpp"
+#include "sched/run_ring.hpp"
 
 namespace {
 

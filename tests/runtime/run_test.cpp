@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/cpu_count.hpp"
 #include "counted.hpp"
-#include "cpu_count.hpp"
 #include "gate.hpp"
 
 namespace {

@@ -198,7 +198,7 @@ TEST_P(Runtime, CancelReachesEveryFiber) {
   for (int i = 0; i < 20; ++i) tasks.push_back(rt.spawn([&, held = counted()] { never.pass(); }));
   coir_test::until_blocked(tasks);
   rt.cancel();
-  for (coir::task<void>& t : tasks) EXPECT_THROW(t.get(), coir::cancelled);
+  for (coir::task<void>& t : tasks) EXPECT_THROW(t.get(), coir::task_cancelled);
 }
 
 /// How many threads, open files and mappings the process has. (AddressSanitizer finds what is left on the heap.)

@@ -76,7 +76,7 @@ TEST_P(Sleep, TheLongestDurationsSleepOnAndCanBeCancelled) {
     coir::sleep_for(5ms);
     for (const coir::task<void>& t : tasks) EXPECT_EQ(t.status(), coir::task_status::blocked);
     for (const coir::task<void>& t : tasks) t.request_stop();
-    for (coir::task<void>& t : tasks) EXPECT_THROW(t.get(), coir::cancelled);
+    for (coir::task<void>& t : tasks) EXPECT_THROW(t.get(), coir::task_cancelled);
   });
 }
 
@@ -94,7 +94,7 @@ TEST_P(Sleep, EvenTheShortestIsCancelled) {
       for (;;) coir::sleep_for(1ns);
     });
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
   });
 }
 
@@ -104,7 +104,7 @@ TEST_P(Sleep, IsCancelledWhileItSleeps) {
       coir::task<void> t = coir::spawn([] { coir::sleep_for(1h); });
       if (i % 2 == 0) until_blocked(t);
       t.request_stop();
-      ASSERT_THROW(t.get(), coir::cancelled);
+      ASSERT_THROW(t.get(), coir::task_cancelled);
     }
   });
 }
@@ -120,7 +120,7 @@ TEST_P(Sleep, ACancellationThatRacesTheTimerLosesNothing) {
       try {
         t.get();
         ++slept;
-      } catch (const coir::cancelled&) {
+      } catch (const coir::task_cancelled&) {
         ++cancelled;
       }
     }

@@ -130,7 +130,7 @@ TEST_P(TaskLifetime, TheDestructorJoinsInACancelledFiberToo) {
     });
     until_blocked(parent);
     parent.request_stop();
-    EXPECT_THROW(parent.get(), coir::cancelled);
+    EXPECT_THROW(parent.get(), coir::task_cancelled);
     EXPECT_TRUE(child_ended);
   });
 }

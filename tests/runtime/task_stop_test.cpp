@@ -23,7 +23,7 @@ TEST_P(RequestStop, WakesABlockedFiberWithCancelled) {
     coir::task<void> t = coir::spawn([&, c = counted()] { never.pass(); });
     until_blocked(t);
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_FALSE(never.awaited());  // and it has left the queue
   });
 }
@@ -37,7 +37,7 @@ TEST_P(RequestStop, BeforeTheStartLetsTheFunctionRunAndItsFirstBlockingCallThrow
       never.pass();
     });
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_TRUE(ran);
   });
 }
@@ -55,7 +55,7 @@ TEST_P(RequestStop, WhileItRunsIsSeenAtTheNextBlockingCall) {
   until([&] { return started.load(); });
   t.request_stop();
   go_on = true;
-  EXPECT_THROW(t.get(), coir::cancelled);
+  EXPECT_THROW(t.get(), coir::task_cancelled);
   EXPECT_TRUE(blocked);
 }
 
@@ -213,7 +213,7 @@ TEST_P(RequestStop, FromAPlainThread) {
     coir::task<void> t = rt.spawn([&] { never.pass(); });
     if (i % 2 == 0) until_blocked(t);
     t.request_stop();
-    ASSERT_THROW(t.get(), coir::cancelled);
+    ASSERT_THROW(t.get(), coir::task_cancelled);
   }
 }
 

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "coir_test.hpp"
-#include "processor.hpp"
-#include "timer_heap.hpp"
+#include "sched/processor.hpp"
+#include "timer/timer_heap.hpp"
 
 namespace {
 

@@ -27,7 +27,7 @@ TEST_P(Uncancellable, DefersACancellationThatIsPending) {
       never.pass();
     });
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_TRUE(slept);
   });
 }
@@ -51,7 +51,7 @@ TEST_P(Uncancellable, DefersACancellationThatComesWhileItBlocks) {
       ASSERT_EQ(t.status(), coir::task_status::blocked);
     }
     door.open();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_TRUE(passed);
   });
 }
@@ -91,7 +91,7 @@ TEST_P(Uncancellable, IsOfItsFiberAlone) {
     coir::task<void> t = coir::spawn([&] { never.pass(); });
     until_blocked(t);
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
   });
 }
 
@@ -121,7 +121,7 @@ TEST_P(Uncancellable, ADestructorThatUnwindsMayBlockInIt) {
     }
     until_blocked(tasks);
     for (coir::task<void>& t : tasks) t.request_stop();
-    for (coir::task<void>& t : tasks) EXPECT_THROW(t.get(), coir::cancelled);
+    for (coir::task<void>& t : tasks) EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_EQ(cleaned, 50);
   });
 }

@@ -68,8 +68,7 @@ class crew {
     for (auto& t : tasks_) {
       try {
         t.get();
-      } catch (const coir::cancelled&) {
-        if (t.valid()) throw;  // the caller itself; the tasks are stopped and joined as they are destroyed
+      } catch (const coir::task_cancelled&) {  // `cancelled` is the caller's: those left are stopped and joined
         complete = false;
       }
     }

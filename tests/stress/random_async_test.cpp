@@ -150,7 +150,7 @@ TEST_P(RandomAsync, NothingIsLostDoubledOrLeftBehind) {
           const chan<token>& ch = w.some(mine);
           token spare(w.alive);
           if (mine() % 2 == 0) {
-            if (ch.try_send(spare) == coir::send_status::done) ++w.sent;
+            if (ch.try_send(std::move(spare)) == coir::send_status::done) ++w.sent;
           } else if (ch.try_recv(spare) == coir::recv_status::done) {
             ++w.received;
           }
@@ -161,7 +161,7 @@ TEST_P(RandomAsync, NothingIsLostDoubledOrLeftBehind) {
       for (auto& t : all) {
         try {
           t.get();
-        } catch (const coir::cancelled&) {
+        } catch (const coir::task_cancelled&) {
         }
       }
       over = true;

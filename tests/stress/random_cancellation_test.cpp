@@ -227,7 +227,7 @@ void run_program(unsigned processors, std::uint64_t seed) {
           tasks[i].request_stop();
         try {
           tasks[i].get();
-        } catch (const coir::cancelled&) {
+        } catch (const coir::task_cancelled&) {
         }
       }
     });

@@ -80,7 +80,7 @@ void run_program(unsigned processors, std::uint64_t seed) {
     for (auto& t : leaders) {
       try {
         t.get();
-      } catch (const coir::cancelled&) {
+      } catch (const coir::task_cancelled&) {
       }
     }
   });

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include <coir/park.hpp>
+#include <coir/detail/park.hpp>
 #include <coir/runtime.hpp>
 
 #include "coir_test.hpp"

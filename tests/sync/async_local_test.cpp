@@ -56,7 +56,7 @@ TEST_P(AsyncLocal, EndsWithACoroutineThatIsCancelled) {
     });
     until_blocked(t);
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_EQ(counted::alive, 0);
   });
 }

@@ -89,7 +89,7 @@ TEST_P(barrier_test, ACancelledArrivalHasArrived) {
     actor victim(kind::fiber, [&] { barrier.arrive_and_wait(); });
     victim.until_blocked();
     victim.cancel();
-    EXPECT_THROW(victim.join(), coir::cancelled);
+    EXPECT_THROW(victim.join(), coir::task_cancelled);
     barrier.arrive_and_wait();
   });
 }

@@ -29,21 +29,12 @@ struct way {
   std::function<void()> grant;
 };
 
-/// What a mutex and its like can be waited for with. The holder is another fiber than those that wait.
-struct taken {
-  coir::mutex plain;
-  coir::shared_mutex shared, shared_by_readers;
-  coir::mutex of_condition;
+struct waited_for {
+  coir::mutex lock;
   coir::condition_variable changed;
-
-  taken() {
-    plain.lock();
-    shared.lock();
-    shared_by_readers.lock_shared();
-  }
 };
 
-/// All of them blocked at first. What they use lives as long as they do.
+/// All cancellation points, blocked at first. What they use lives as long as they do.
 std::vector<way> ways() {
   const auto ch = coir::make_chan<int>();
   const auto out = coir::make_chan<int>();
@@ -55,7 +46,22 @@ std::vector<way> ways() {
   group->add(1);
   const auto count = std::make_shared<coir::latch>(1);
   const auto timed = coir::make_chan<int>();
-  const auto locks = std::make_shared<taken>();
+  const auto condition = std::make_shared<waited_for>();
+  const auto phases = std::make_shared<coir::barrier<>>(100);
+  const auto opened = std::make_shared<coir::once>();
+  const auto flights = std::make_shared<coir::single_flight<int, int>>();
+  const auto led = coir::make_chan<void>();
+  const auto leader =
+      std::make_shared<coir::task<void>>(coir::spawn([opened, led] { coir::call_once(*opened, [&] { led.recv(); }); }));
+  const auto flown = coir::make_chan<void>();
+  const auto pilot = std::make_shared<coir::task<void>>(coir::spawn([flights, flown] {
+    flights->run(1, [&] {
+      flown.recv();
+      return 1;
+    });
+  }));
+  until_blocked(*leader);
+  until_blocked(*pilot);
   const auto finish = coir::make_chan<void>();
   const auto joined = std::make_shared<coir::task<void>>(coir::spawn([finish] { finish.recv(); }));
   return {
@@ -73,6 +79,52 @@ std::vector<way> ways() {
          EXPECT_EQ(timed.recv_for(value, 10h), coir::recv_status::done);
        },
        [timed] { timed.send(4); }},
+      {"condition_variable",
+       [condition] {
+         std::unique_lock lock(condition->lock);
+         condition->changed.wait(lock);
+       },
+       [condition] { condition->changed.notify_one(); }},
+      {"barrier", [phases] { phases->arrive_and_wait(); }, [phases] { static_cast<void>(phases->arrive(99)); }},
+      {"once", [opened] { coir::call_once(*opened, [] { ADD_FAILURE() << "done twice"; }); },
+       [leader, led] {
+         led.send();
+         coir_test::until([&] { return leader->ready(); });
+       }},
+      {"single_flight", [flights] { EXPECT_EQ(flights->run(1, [] { return 2; }), 1); },
+       [pilot, flown] {
+         flown.send();
+         coir_test::until([&] { return pilot->ready(); });
+       }},
+      {"task", [joined] { joined->wait(); },
+       [joined, finish] {
+         finish.send();
+         coir_test::until([&] { return joined->ready(); });
+       }},
+      {"sleep", [] { coir::sleep_for(10h); }, nullptr},
+      {"nil channel", [] { coir::chan<int>().recv(); }, nullptr},
+      {"empty select", [] { coir::select(); }, nullptr},
+  };
+}
+
+/// What a mutex and its like can be waited for with. The holder is another fiber than those that wait.
+struct taken {
+  coir::mutex plain;
+  coir::shared_mutex shared, shared_by_readers;
+  coir::timed_mutex timed;
+
+  taken() {
+    plain.lock();
+    timed.lock();
+    shared.lock();
+    shared_by_readers.lock_shared();
+  }
+};
+
+/// The ways to wait for a lock, which is no cancellation point.
+std::vector<way> locks() {
+  const auto locks = std::make_shared<taken>();
+  return {
       {"mutex",
        [locks] {
          locks->plain.lock();
@@ -91,21 +143,97 @@ std::vector<way> ways() {
          locks->shared.unlock_shared();
        },
        [locks] { locks->shared.unlock(); }},
-      {"condition_variable",
+      {"timed_mutex",
        [locks] {
-         std::unique_lock lock(locks->of_condition);
-         locks->changed.wait(lock);
+         EXPECT_TRUE(locks->timed.try_lock_for(10h));
+         locks->timed.unlock();
        },
-       [locks] { locks->changed.notify_one(); }},
-      {"task", [joined] { joined->wait(); },
-       [joined, finish] {
-         finish.send();
-         coir_test::until([&] { return joined->ready(); });
-       }},
-      {"sleep", [] { coir::sleep_for(10h); }, nullptr},
-      {"nil channel", [] { coir::chan<int>().recv(); }, nullptr},
-      {"empty select", [] { coir::select(); }, nullptr},
+       [locks] { locks->timed.unlock(); }},
   };
+}
+
+/// Blocks in a cancelled fiber as in any other one, until it is granted.
+TEST_P(Cancellation, DoesNotEndAWaitForALock) {
+  run([] {
+    for (const bool before : {false, true}) {
+      for (const way& w : locks()) {
+        auto go_on = coir::make_chan<void>(1);
+        bool locked = false;
+        coir::task<void> t = coir::spawn([&] {
+          {
+            const coir::uncancellable guard;
+            go_on.recv();
+          }
+          w.block();
+          locked = true;
+          EXPECT_THROW(block_forever(), coir::cancelled) << w.name;
+        });
+        if (before) t.request_stop();
+        go_on.send();
+        until_blocked(t);
+        if (!before) t.request_stop();
+        for (int i = 0; i < 5; ++i) coir::yield();
+        EXPECT_EQ(t.status(), coir::task_status::blocked) << w.name;
+        w.grant();
+        t.get();
+        EXPECT_TRUE(locked) << w.name;
+      }
+    }
+  });
+}
+
+TEST_P(Cancellation, ByATimeoutDoesNotEndAWaitForALock) {
+  run([] {
+    for (const way& w : locks()) {
+      bool locked = false;
+      coir::task<void> t = coir::spawn([&] {
+        EXPECT_THROW(coir::timeout(1us,
+                                   [&] {
+                                     w.block();
+                                     locked = true;
+                                     block_forever();
+                                   }),
+                     coir::timed_out)
+            << w.name;
+      });
+      coir::sleep_for(1ms);
+      EXPECT_FALSE(locked) << w.name;
+      w.grant();
+      t.get();
+      EXPECT_TRUE(locked) << w.name;
+    }
+  });
+}
+
+TEST_P(Cancellation, DestructorsOfACancelledFiberMayLockWhatOthersHold) {
+  run([] {
+    coir::mutex m;
+    coir::shared_mutex s;
+    int closed = 0;
+    for (int i = 0; i < coir_test::scaled(200); ++i) {
+      m.lock();
+      s.lock();
+      coir::task<void> t = coir::spawn([&] {
+        struct connection {
+          coir::mutex& m;
+          coir::shared_mutex& s;
+          int& closed;
+          ~connection() {
+            const std::scoped_lock all(m, s);
+            ++closed;
+          }
+        } const open{m, s, closed};
+        block_forever();
+      });
+      until_blocked(t);
+      t.request_stop();
+      for (int k = i % 4; k > 0; --k) coir::yield();
+      s.unlock();
+      m.unlock();
+      EXPECT_THROW(t.get(), coir::task_cancelled);
+    }
+    EXPECT_EQ(closed, coir_test::scaled(200));
+  });
 }
 
 TEST_P(Cancellation, PendingAtTheEntryIsSeenAtOnce) {
@@ -127,13 +255,39 @@ TEST_P(Cancellation, PendingAtTheEntryIsSeenAtOnce) {
   });
 }
 
+TEST_P(Cancellation, OfAConditionWaitIsThrownWithTheLockHeldAgain) {
+  run([] {
+    coir::mutex m;
+    coir::condition_variable changed;
+    coir::task<void> t = coir::spawn([&] {
+      std::unique_lock held(m);
+      try {
+        changed.wait(held);
+      } catch (const coir::cancelled&) {
+        EXPECT_TRUE(held.owns_lock());
+        EXPECT_FALSE(m.try_lock());
+        throw;
+      }
+    });
+    until_blocked(t);
+    m.lock();
+    t.request_stop();
+    for (int i = 0; i < 5; ++i) coir::yield();
+    EXPECT_FALSE(t.ready());  // it waits for the lock
+    m.unlock();
+    EXPECT_THROW(t.get(), coir::task_cancelled);
+    EXPECT_TRUE(m.try_lock());
+    m.unlock();
+  });
+}
+
 TEST_P(Cancellation, EndsTheCallUnderWay) {
   run([] {
     for (const way& w : ways()) {
       coir::task<void> t = coir::spawn([&] { w.block(); });
       until_blocked(t);
       t.request_stop();
-      EXPECT_THROW(t.get(), coir::cancelled) << w.name;
+      EXPECT_THROW(t.get(), coir::task_cancelled) << w.name;
     }
   });
 }
@@ -199,7 +353,7 @@ TEST_P(Cancellation, ATimedCallWhoseTimeIsOverDoesNotLook) {
     go_on.send();
     t.get();
     endless.request_stop();
-    EXPECT_THROW(endless.get(), coir::cancelled);
+    EXPECT_THROW(endless.get(), coir::task_cancelled);
     taken.unlock();
     written.unlock();
     one.release();

@@ -195,7 +195,7 @@ TEST_P(condition_variable_test, ACancelledWaitThrowsWithTheLockHeldAgain) {
     for (int i = 0; i < 10; ++i) coir::yield();
     EXPECT_FALSE(waiter.ended()) << "it must wait for the lock, though cancelled";
     m.unlock();
-    EXPECT_THROW(waiter.join(), coir::cancelled);
+    EXPECT_THROW(waiter.join(), coir::task_cancelled);
     EXPECT_TRUE(held);
     EXPECT_TRUE(m.try_lock());
     m.unlock();
@@ -247,7 +247,7 @@ TEST_P(condition_variable_test, ANotificationThatRacesATimeoutOrACancellationGoe
       patient.join();
       try {
         victim.join();
-      } catch (const coir::cancelled&) {
+      } catch (const coir::task_cancelled&) {
       }
     }
   });

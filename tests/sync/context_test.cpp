@@ -83,7 +83,7 @@ TEST_P(Context, CancelEndsItOnce) {
     cancel();
     EXPECT_FALSE(live(ctx));
     EXPECT_FALSE(done.recv());
-    EXPECT_TRUE(is<coir::cancelled>(ctx.err()));
+    EXPECT_TRUE(is<coir::context_cancelled>(ctx.err()));
     EXPECT_EQ(ctx.cause(), ctx.err());
     cancel(std::make_exception_ptr(std::logic_error("too late")));
     EXPECT_EQ(ctx.cause(), ctx.err());
@@ -96,9 +96,9 @@ TEST_P(Context, TheCauseIsWhatCancelWasGiven) {
     auto [child, cancel_child] = coir::with_cancel(ctx);
     const auto copy = cancel;
     copy(std::make_exception_ptr(std::logic_error("disk full")));
-    EXPECT_TRUE(is<coir::cancelled>(ctx.err()));
+    EXPECT_TRUE(is<coir::context_cancelled>(ctx.err()));
     EXPECT_TRUE(is<std::logic_error>(ctx.cause()));
-    EXPECT_TRUE(is<coir::cancelled>(child.err()));
+    EXPECT_TRUE(is<coir::context_cancelled>(child.err()));
     EXPECT_TRUE(is<std::logic_error>(child.cause()));
     auto [born, cancel_born] = coir::with_timeout(child, 1h);
     EXPECT_TRUE(is<std::logic_error>(born.cause()));
@@ -133,7 +133,7 @@ TEST_P(Context, CancelReachesAllBelowAndNeverTheParent) {
     EXPECT_FALSE(live(valued));
     EXPECT_FALSE(live(leaf));
     EXPECT_FALSE(live(timed));
-    EXPECT_TRUE(is<coir::cancelled>(timed.err()));
+    EXPECT_TRUE(is<coir::context_cancelled>(timed.err()));
     EXPECT_EQ(valued.done(), middle.done());
     cancel_root();
     EXPECT_FALSE(live(sibling));
@@ -145,10 +145,10 @@ TEST_P(Context, AChildOfACancelledParentIsBornCancelled) {
     auto [parent, cancel] = coir::with_cancel(context::background());
     cancel();
     auto [child, cancel_child] = coir::with_cancel(parent);
-    EXPECT_TRUE(is<coir::cancelled>(child.err()));
+    EXPECT_TRUE(is<coir::context_cancelled>(child.err()));
     EXPECT_FALSE(child.done().recv());
     auto [late, cancel_late] = coir::with_timeout(parent, -1s);
-    EXPECT_TRUE(is<coir::cancelled>(late.err()));
+    EXPECT_TRUE(is<coir::context_cancelled>(late.err()));
     auto [valued, cancel_valued] = coir::with_cancel(coir::with_value(parent, 1, 1));
     EXPECT_FALSE(live(valued));
   });
@@ -167,7 +167,7 @@ TEST_P(Context, WakesThoseWhoWaitForIt) {
           const auto never = coir::make_chan<int>();
           EXPECT_EQ(coir::select(coir::on_recv(never), coir::on_recv(ctx.done())), 1U);
         }
-        EXPECT_TRUE(is<coir::cancelled>(ctx.err()));
+        EXPECT_TRUE(is<coir::context_cancelled>(ctx.err()));
         ++woken;
       }));
     until_blocked(tasks);
@@ -284,7 +284,7 @@ TEST_P(Context, ACancelledOneNoLongerTimesOut) {
       cancel();
       if (std::chrono::steady_clock::now() - begin >= 2ms) continue;  // too late, perhaps: the machine was elsewhere
       coir::sleep_for(4ms);
-      EXPECT_TRUE(is<coir::cancelled>(ctx.err()));
+      EXPECT_TRUE(is<coir::context_cancelled>(ctx.err()));
       return;
     }
   });
@@ -511,6 +511,74 @@ TEST_P(Context, AHundredConcurrentCancelsOfOneTree) {
       foreign.join();
       EXPECT_EQ(woken, 100);
       for (std::size_t i = 1; i <= 100; ++i) EXPECT_FALSE(live(contexts[i]));
+    }
+  });
+}
+
+TEST_P(Context, WhenAnyOfSeveralConcurrentCancelsReturnsItIsDone) {
+  run([] {
+    for (int round = 0; round < scaled(400); ++round) {
+      auto [ctx, cancel] = with_cancel(context::background());
+      std::vector<coir::task<void>> waiting;
+      if (round % 2 == 0) {  // else the channel is made by who looks first
+        for (int i = 0; i < 20; ++i) waiting.push_back(coir::spawn([done = ctx.done()] { done.recv(); }));
+        until_blocked(waiting);
+      }
+      std::atomic<int> ready{0}, wrong{0};
+      const auto end_and_look = [&, &ended = ctx, &end = cancel] {
+        ++ready;
+        until([&] { return ready == 4; });
+        end();
+        if (ended.err() == nullptr || ended.done().try_recv() != coir::recv_status::closed) ++wrong;
+      };
+      std::thread outside(end_and_look);
+      std::vector<coir::task<void>> inside;
+      for (int i = 0; i < 3; ++i) inside.push_back(coir::spawn(end_and_look));
+      for (auto& t : inside) t.get();
+      coir::blocking([&] { outside.join(); });
+      for (auto& t : waiting) t.get();
+      ASSERT_EQ(wrong, 0) << round;
+    }
+  });
+}
+
+// Of a tree, each node of which somebody cancels, and its root by its deadline too.
+TEST_P(Context, WhenAnyOfSeveralConcurrentCancelsReturnsAllBelowAreDone) {
+  run([] {
+    constexpr std::size_t nodes = 60;
+    for (int round = 0; round < scaled(200); ++round) {
+      std::vector<context> contexts;
+      std::vector<coir::cancel_function> cancels;
+      std::vector<coir::recv_chan<void>> done;
+      std::vector<std::size_t> parent_of(nodes);
+      // The first ten are a chain, the others hang below them.
+      for (std::size_t i = 0; i < nodes; ++i) {
+        parent_of[i] = i == 0 ? 0 : std::min<std::size_t>(i - 1, 9);
+        const context above = i == 0 ? context::background() : contexts[parent_of[i]];
+        auto [ctx, cancel] = i == 0 && round % 3 == 0 ? coir::with_timeout(above, 20us) : coir::with_cancel(above);
+        contexts.push_back(ctx);
+        cancels.push_back(cancel);
+        done.push_back(ctx.done());
+      }
+      std::atomic<int> ready{0}, wrong{0};
+      const auto end_and_look = [&](std::size_t node) {
+        ++ready;
+        until([&] { return ready == 6; });
+        cancels[node]();
+        for (std::size_t i = node; i < nodes; ++i) {
+          std::size_t above = i;
+          while (above > node) above = parent_of[above];
+          if (above != node) continue;
+          if (contexts[i].err() == nullptr || done[i].try_recv() != coir::recv_status::closed) ++wrong;
+        }
+      };
+      std::thread outside([&] { end_and_look(0); });
+      std::vector<coir::task<void>> inside;
+      for (const std::size_t node : {0U, 0U, 2U, 5U, 9U})
+        inside.push_back(coir::spawn([&end_and_look, node] { end_and_look(node); }));
+      for (auto& t : inside) t.get();
+      coir::blocking([&] { outside.join(); });
+      ASSERT_EQ(wrong, 0) << round;
     }
   });
 }

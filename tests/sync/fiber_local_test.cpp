@@ -123,7 +123,7 @@ TEST_P(FiberLocal, IsDestroyedWhenItsFiberIsCancelled) {
     });
     coir_test::until_blocked(t);
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_EQ(alive, 0);
   });
 }
@@ -162,7 +162,7 @@ TEST_P(FiberLocal, DestructorsMayBlockEvenInACancelledFiber) {
       }));
     coir_test::until_blocked(tasks);
     for (const auto& t : tasks) t.request_stop();
-    for (auto& t : tasks) EXPECT_THROW(t.get(), coir::cancelled);
+    for (auto& t : tasks) EXPECT_THROW(t.get(), coir::task_cancelled);
     EXPECT_EQ(count, 20);
   });
 }

@@ -112,7 +112,7 @@ TEST_P(once_test, ACancelledWaiterThrowsAndTheRestGoOn) {
     actor heir(kind::fiber, [&] { coir::call_once(flag, [&] { ran = true; }); });
     heir.until_blocked();
     victim.cancel();
-    EXPECT_THROW(victim.join(), coir::cancelled);
+    EXPECT_THROW(victim.join(), coir::task_cancelled);
     go_on = true;
     EXPECT_THROW(leader.join(), std::runtime_error);
     heir.join();

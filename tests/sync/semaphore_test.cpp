@@ -119,7 +119,7 @@ TEST_P(semaphore_test, AWaiterInFrontThatGivesUpLetsThoseBehindItThrough) {
       behind.back().until_blocked();
     }
     victim.cancel();
-    EXPECT_THROW(victim.join(), coir::cancelled);
+    EXPECT_THROW(victim.join(), coir::task_cancelled);
     for (actor& b : behind) b.join();
     EXPECT_TRUE(s.locked());
     actor impatient(kind::thread, [&] { EXPECT_FALSE(s.acquire_for(3, 100ms)); });
@@ -193,7 +193,7 @@ TEST_P(semaphore_test, ACancelledFiberAcquiresWhatIsFreeAndThrowsWhereItWouldBlo
     });
     a.cancel();
     cancelled = true;
-    EXPECT_THROW(a.join(), coir::cancelled);
+    EXPECT_THROW(a.join(), coir::task_cancelled);
     EXPECT_TRUE(first);
     EXPECT_TRUE(s.locked());
     s.release();

@@ -108,20 +108,46 @@ TEST_P(shared_mutex_test, AWriterThatGivesUpLetsTheReadersBehindItThrough) {
   run([] {
     coir::shared_mutex m;
     m.lock_shared();
-    actor cancelled_writer(kind::fiber, [&] { m.lock(); });
-    cancelled_writer.until_blocked();
     actor late_writer(kind::thread, [&] { EXPECT_FALSE(m.try_lock_for(5ms)); });
     late_writer.until_blocked();
     actor reader(kind::fiber, [&] {
       m.lock_shared();
       m.unlock_shared();
     });
-    reader.until_blocked();
-    cancelled_writer.cancel();
-    EXPECT_THROW(cancelled_writer.join(), coir::cancelled);
     late_writer.join();
     reader.join();
     m.unlock_shared();
+    EXPECT_TRUE(m.try_lock());
+    m.unlock();
+  });
+}
+
+TEST_P(shared_mutex_test, BlockedLocksAreNotInterrupted) {
+  run([] {
+    coir::shared_mutex m;
+    m.lock();
+    coir::task<void> reader = coir::spawn([&] {
+      m.lock_shared();
+      m.unlock_shared();
+      EXPECT_TRUE(m.try_lock_shared_for(10h));
+      m.unlock_shared();
+    });
+    coir_test::until_blocked(reader);
+    coir::task<void> writer = coir::spawn([&] {
+      m.lock();
+      m.unlock();
+      EXPECT_TRUE(m.try_lock_for(10h));
+      m.unlock();
+    });
+    coir_test::until_blocked(writer);
+    reader.request_stop();
+    writer.request_stop();
+    for (int i = 0; i < 10; ++i) coir::yield();
+    EXPECT_EQ(reader.status(), coir::task_status::blocked);
+    EXPECT_EQ(writer.status(), coir::task_status::blocked);
+    m.unlock();
+    reader.get();
+    writer.get();
     EXPECT_TRUE(m.try_lock());
     m.unlock();
   });

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include <coir/chan.hpp>
+#include <coir/sleep.hpp>
+
 #include "actor.hpp"
 
 namespace {
@@ -107,11 +110,11 @@ TEST_P(single_flight_test, WhenTheLeaderIsCancelledAWaiterTakesOver) {
       actors.back().until_blocked();
     }
     actors[0].cancel();
-    EXPECT_THROW(actors[0].join(), coir::cancelled);
+    EXPECT_THROW(actors[0].join(), coir::task_cancelled);
     until([&] { return led == 2; });
     actors[1].until_blocked();
     actors[1].cancel();
-    EXPECT_THROW(actors[1].join(), coir::cancelled);
+    EXPECT_THROW(actors[1].join(), coir::task_cancelled);
     actors[2].join();
     actors[3].join();
     EXPECT_EQ(led, 3);
@@ -137,7 +140,7 @@ TEST_P(single_flight_test, ACancelledWaiterThrowsAndTheFlightGoesOn) {
     actor waiter(kind::fiber, [&] { EXPECT_EQ(flights.run(1, [] { return 0; }), 5); });
     waiter.until_blocked();
     victim.cancel();
-    EXPECT_THROW(victim.join(), coir::cancelled);
+    EXPECT_THROW(victim.join(), coir::task_cancelled);
     g.open = true;
     leader.join();
     waiter.join();
@@ -205,7 +208,7 @@ TEST_P(single_flight_test, ManyKeysManyCallersRandomCancellations) {
       for (actor& a : actors) {
         try {
           a.join();
-        } catch (const coir::cancelled&) {
+        } catch (const coir::task_cancelled&) {
         }
       }
       for (int key = 0; key < 3; ++key)
@@ -246,6 +249,59 @@ TEST_P(single_flight_test, AHashThatThrowsAtTheEndLeavesNobodyWaitingAndNothingB
     fragile_hash::broken = false;
     EXPECT_EQ(flights.run(1, [] { return 40; }), 40);
   });
+}
+
+/// Blocks where it is told to. Nobody else may be inside at that time: the map is changed under one mutex.
+struct slow_hash {
+  static inline std::atomic<bool> inside{false};
+  static inline std::atomic<int> overlaps{0};
+  static inline coir::chan<int> blocks_7, blocks_8;
+
+  std::size_t operator()(int key) const {
+    if (inside.exchange(true)) ++overlaps;
+    struct leaves {
+      ~leaves() { inside = false; }
+    } const at_end;
+    if (key == 7) blocks_7.recv();
+    if (key == 8) blocks_8.recv();
+    return std::hash<int>()(key);
+  }
+};
+
+// The mutex of the flights stays with one who blocks for ever, so the waiter is unwound without it.
+TEST_P(single_flight_test, AWaiterThatADeadlockUnwindsTouchesNothingWithoutTheMutex) {
+  slow_hash::overlaps = 0;
+  slow_hash::blocks_7 = coir::make_chan<int>();
+  slow_hash::blocks_8 = coir::make_chan<int>();
+  EXPECT_THROW(run([] {
+                 coir::single_flight<int, int, slow_hash> flights;
+                 coir::task<void> leader = coir::spawn([&] {
+                   flights.run(1, [] {
+                     coir::sleep_for(std::chrono::hours(1));
+                     return 0;
+                   });
+                 });
+                 coir_test::until_blocked(leader);
+                 // Deeper than the others, so that it is unwound first.
+                 coir::task<void> waiter;
+                 coir::spawn([&] { waiter = coir::spawn([&] { flights.run(1, [] { return 1; }); }); }).get();
+                 coir_test::until_blocked(waiter);
+                 coir::task<void> first = coir::spawn([&] { flights.run(7, [] { return 7; }); });
+                 coir_test::until_blocked(first);
+                 // They queue for the mutex: the leader, which is going to leave its flight; who keeps the mutex for
+                 // ever; and the waiter, which is told to lead.
+                 leader.request_stop();
+                 coir_test::until_blocked(leader);
+                 coir::task<void> keeper = coir::spawn([&] { flights.run(8, [] { return 8; }); });
+                 coir_test::until_blocked(keeper);
+                 coir::sleep_for(std::chrono::milliseconds(2));  // who has waited for 1 ms is handed the mutex
+                 slow_hash::blocks_7.close();
+                 keeper.wait();
+               }),
+               coir::deadlock);
+  EXPECT_EQ(slow_hash::overlaps, 0);
+  slow_hash::blocks_7 = {};
+  slow_hash::blocks_8 = {};
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, single_flight_test, coir_test::processors, coir_test::processors_name);

@@ -13,21 +13,11 @@
 #include <coir/semaphore.hpp>
 #include <coir/task_group.hpp>
 
-#include "../runtime/counted.hpp"
-#include "coir_test.hpp"
+#include "joining_test.hpp"
 
 namespace {
 
-using coir_test::expect_throw_message;
-using coir_test::scaled;
-using coir_test::until;
-using coir_test::until_blocked;
-using runtime_test::counted;
-using namespace std::chrono_literals;
-
-struct failure : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using namespace sync_test;
 
 class TaskGroup : public runtime_test::leak_checked {};
 
@@ -167,6 +157,93 @@ TEST_P(TaskGroup, AChildThatEndsCancelledIsNoFailure) {
   });
 }
 
+// Its work is not done, so who waits must not go on as if it were.
+TEST_P(TaskGroup, WaitThrowsIfADeadlockUnwindsTheChildren) {
+  bool ended_as_cancelled = false;
+  EXPECT_THROW(run([&] {
+                 coir::task_group g;
+                 for (int i = 0; i < 3; ++i) g.spawn([] { coir::make_chan<int>().recv(); });
+                 try {
+                   g.wait();
+                 } catch (const coir::cancelled&) {
+                   ended_as_cancelled = true;
+                   throw;
+                 }
+                 ADD_FAILURE() << "wait() returned";
+               }),
+               coir::deadlock);
+  EXPECT_TRUE(ended_as_cancelled);
+}
+
+TEST_P(TaskGroup, WaitInASectionThrowsIfADeadlockUnwindsTheChildren) {
+  bool told = false;
+  EXPECT_THROW(run([&] {
+                 coir::task_group g;
+                 g.spawn([] { coir::make_chan<int>().recv(); });
+                 const coir::uncancellable guard;
+                 try {
+                   g.wait();
+                 } catch (const coir::task_cancelled&) {
+                   told = true;
+                 }
+               }),
+               coir::deadlock);
+  EXPECT_TRUE(told);
+}
+
+TEST_P(TaskGroup, WaitThrowsIfTheRuntimeIsCancelled) {
+  coir::runtime rt{opts()};
+  coir::task_group g;
+  std::atomic<int> done{0};
+  rt.run([&] {
+    g.spawn([&] { ++done; });
+    g.spawn([&] {
+      coir::make_chan<int>().recv();
+      ++done;
+    });
+  });
+  until([&] { return done == 1; });
+  rt.cancel();
+  EXPECT_THROW(g.wait(), coir::task_cancelled);
+  EXPECT_THROW(g.wait(), coir::task_cancelled);  // it stays so
+  EXPECT_EQ(done, 1);
+}
+
+TEST_P(TaskGroup, WaitThrowsIfAnotherWaitWasCancelled) {
+  run([] {
+    coir::task_group g;
+    g.spawn([] { coir::sleep_for(1h); });
+    coir::task<void> first = coir::spawn([&] { g.wait(); });
+    coir::task<void> second = coir::spawn([&] { g.wait(); });
+    until_blocked(first);
+    until_blocked(second);
+    first.request_stop();
+    EXPECT_THROW(first.get(), coir::task_cancelled);
+    EXPECT_THROW(second.get(), coir::task_cancelled);
+    bool ran = false;
+    g.spawn([&] { ran = true; });
+    EXPECT_THROW(g.wait(), coir::task_cancelled);
+    EXPECT_FALSE(ran);
+  });
+}
+
+TEST_P(TaskGroup, AChildThatHearsOfAnothersCancellationFails) {
+  run([] {
+    coir::task<void> victim = coir::spawn([] { coir::sleep_for(1h); });
+    std::atomic<bool> stopped{false};
+    coir::task_group g;
+    g.spawn([&] {
+      victim.wait();
+      coir_test::until([&] { return stopped.load(); });  // get() changes the handle, which request_stop() reads
+      victim.get();
+    });
+    g.spawn([] { coir::sleep_for(1h); });
+    victim.request_stop();
+    stopped = true;
+    EXPECT_THROW(g.wait(), coir::task_cancelled);
+  });
+}
+
 TEST_P(TaskGroup, SpawnDoesNothingAfterAFailure) {
   run([] {
     coir::task_group g;
@@ -299,7 +376,7 @@ TEST_P(TaskGroup, ACancelledSpawnerLeavesItsPlaceToTheNext) {
     coir::task<void> second = coir::spawn([&] { g.spawn([&] { second_ran = true; }); });
     until_blocked(second);
     first.request_stop();
-    EXPECT_THROW(first.get(), coir::cancelled);
+    EXPECT_THROW(first.get(), coir::task_cancelled);
     EXPECT_EQ(counted::live(), 0);
     go_on.send();
     second.get();
@@ -374,7 +451,7 @@ TEST_P(TaskGroup, ACancelledWaitCancelsAndJoinsTheChildren) {
     });
     until_blocked(owner);
     owner.request_stop();
-    EXPECT_THROW(owner.get(), coir::cancelled);
+    EXPECT_THROW(owner.get(), coir::task_cancelled);
     EXPECT_EQ(ended, 10);
   });
 }
@@ -456,7 +533,7 @@ TEST_P(TaskGroup, FailureMeetsCancellation) {
       try {
         owner.get();
       } catch (const failure&) {
-      } catch (const coir::cancelled&) {
+      } catch (const coir::task_cancelled&) {
       }
       ASSERT_EQ(inside, 0);
     }

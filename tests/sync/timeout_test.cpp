@@ -89,9 +89,8 @@ TEST_P(Timeout, EndsWhateverBlocks) {
   in_both([] {
     const auto out_of_time = [](auto f) { EXPECT_THROW(coir::timeout(500us, f), coir::timed_out); };
     auto ch = coir::make_chan<int>();
-    coir::mutex m;
-    m.lock();
-    coir::semaphore none(0);
+    coir::semaphore one(1);
+    one.acquire();
     coir::wait_group wg;
     wg.add(1);
     out_of_time([&] { ch.recv(); });
@@ -99,7 +98,7 @@ TEST_P(Timeout, EndsWhateverBlocks) {
     out_of_time([&] { coir::select(coir::on_recv(ch), coir::on_send(ch, 2)); });
     out_of_time([&] { coir::select(); });
     out_of_time([&] { coir::chan<int>().recv(); });
-    out_of_time([&] { m.lock(); });
+    out_of_time([&] { one.acquire(); });
     out_of_time([&] { coir::sleep_for(1h); });
     out_of_time([&] { wg.wait(); });
     out_of_time([&] { static_cast<void>(ch.send_for(3, 1h)); });
@@ -117,7 +116,6 @@ TEST_P(Timeout, EndsWhateverBlocks) {
     });
     EXPECT_TRUE(free.try_lock());
     free.unlock();
-    m.unlock();
     wg.done();
     expect_no_trace();
   });
@@ -327,7 +325,7 @@ TEST_P(Timeout, ACancellationOfTheTaskIsNotTakenForAnExpiry) {
     coir::task<void> t = coir::spawn([] { coir::timeout(1h, block_forever); });
     coir_test::until_blocked(t);
     t.request_stop();
-    EXPECT_THROW(t.get(), coir::cancelled);
+    EXPECT_THROW(t.get(), coir::task_cancelled);
   });
 }
 
@@ -440,7 +438,7 @@ TEST_P(Timeout, MeetsACancellationFromOutside) {
       try {
         t.get();
         ADD_FAILURE() << "neither";
-      } catch (const coir::cancelled&) {
+      } catch (const coir::task_cancelled&) {
         ++cancelled;
       } catch (const coir::timed_out&) {
         ++timed_out;
@@ -508,6 +506,26 @@ TEST_P(Timeout, OfAThreadMayOutliveARuntime) {
     finished = true;
   });
   EXPECT_TRUE(finished);
+}
+
+TEST_P(Timeout, DoesNotTakeAnothersCancellationForItsExpiry) {
+  run([] {
+    coir::task<void> victim = coir::spawn(block_forever);
+    std::atomic<bool> stopped{false};
+    const auto join = [&] {
+      victim.wait();
+      coir_test::until([&] { return stopped.load(); });  // get() changes the handle, which request_stop() reads
+      victim.get();
+    };
+    coir::task<void> joiner = coir::spawn([&] {
+      EXPECT_THROW(coir::timeout(1h, join), coir::task_cancelled);
+      EXPECT_THROW(coir::timeout(1h, [] { throw coir::task_cancelled(); }), coir::task_cancelled);
+    });
+    coir_test::until_blocked(joiner);
+    victim.request_stop();
+    stopped = true;
+    joiner.get();
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, Timeout, coir_test::processors, coir_test::processors_name);

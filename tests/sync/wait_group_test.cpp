@@ -180,7 +180,7 @@ TEST_P(wait_group_test, ACancelledWaitThrowsAndLeavesTheOthersWaiting) {
     actor other(kind::thread, [&] { g.wait(); });
     other.until_blocked();
     cancelled.cancel();
-    EXPECT_THROW(cancelled.join(), coir::cancelled);
+    EXPECT_THROW(cancelled.join(), coir::task_cancelled);
     EXPECT_FALSE(other.ended());
     g.done();
     other.join();

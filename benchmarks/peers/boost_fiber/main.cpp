@@ -45,7 +45,7 @@ std::vector<fiber_row> all_rows() {
   using namespace bench;
   constexpr int fewer_fibers = spawned_fibers / 10;
   return {
-      {per_operation("spawn_join", fewer_fibers, [] { return peer::spawn_join(fewer_fibers); }), spin,
+      {cold_too(per_operation("spawn_join", fewer_fibers, [] { return peer::spawn_join(fewer_fibers); })), spin,
        "of 100,000 fibers"},
       {parked_row("parked", parked_scaled), spin, "times scaled from 200,000 fibers"},
       {per_operation("yield2", yields, [] { return yield_in_turn(2, yields); }), sleep},
@@ -62,11 +62,12 @@ std::vector<fiber_row> all_rows() {
        "a buffered channel"},
       {per_operation("generator", generated_values, generate), sleep, "Boost.Coroutine2"},
       {per_operation("coroutine", generated_values, send_and_receive), sleep, "boost::context::fiber"},
-      {in_milliseconds("skynet", [] { return skynet(skynet_leaves / 10) * 10; }), spin, "scaled from 100,000 leaves"},
+      {cold_too(in_milliseconds("skynet", [] { return skynet(skynet_leaves / 10) * 10; })), spin,
+       "scaled from 100,000 leaves"},
       {in_milliseconds("sieve", [] { return sieve(sieve_primes, last_prime); }), spin},
       {per_operation("ring", hops, [] { return ring(static_cast<int>(ring_fibers), hops); }), sleep},
-      {in_milliseconds("fib27", fib_scaled), spin, "scaled from fib(21)"},
-      {sleepers_row(sleepers), sleep},
+      {cold_too(in_milliseconds("fib27", fib_scaled)), spin, "scaled from fib(21)"},
+      {cold_too(sleepers_row(sleepers)), sleep},
       {idle_row(idle), sleep},
   };
 }

@@ -19,16 +19,19 @@ type value struct {
 	unit   string
 }
 
-// notes say where Go does the work with something else than coir.
+// notes say where Go does the work with something else than coir, or less of it.
 var notes = map[string]string{
-	"semaphore1": "a buffered channel",
-	"semaphore8": "a buffered channel",
-	"generator":  "a goroutine and a channel",
-	"coroutine":  "a goroutine and two channels",
+	"semaphore1":      "a buffered channel",
+	"semaphore8":      "a buffered channel",
+	"generator":       "a goroutine and a channel",
+	"coroutine":       "a goroutine and two channels",
+	"parallel_for":    "a goroutine for 10,000 bodies",
+	"parallel_reduce": "a goroutine for 10,000 values",
+	"parallel_sort":   "merge_sort_pieces",
 }
 
-// row is one program run: it may yield several values. It is run warmUps times unmeasured first, so that
-// goroutines, stacks and heap are there; one with none is measured cold, from the start of the process.
+// row is one program run: it may yield several values. It is run warmUps times first, so that goroutines, stacks and
+// heap are there. One with none is measured cold, from the start of the process.
 type row struct {
 	name    string
 	warmUps int
@@ -63,9 +66,23 @@ var rows = []row{
 	{"sieve", 1, inMilliseconds("sieve", sieve)},
 	{"ring", 1, perOperation("ring", hops, ring)},
 	{"fib27", 1, inMilliseconds("fib27", fib27)},
+	{"merge_sort", 0, inMilliseconds("merge_sort", func() time.Duration { return mergeSortOfPieces(leastPiece) })},
+	{"merge_sort_pieces", 0, inMilliseconds("merge_sort_pieces", func() time.Duration { return mergeSortOfPieces(sequentialPiece) })},
+	{"parallel_for", 1, inMilliseconds("parallel_for", fillInParallel)},
+	{"parallel_reduce", 1, inMilliseconds("parallel_reduce", addInParallel)},
+	{"parallel_sort", 1, inMilliseconds("parallel_sort", func() time.Duration { return mergeSortOfPieces(sequentialPiece) })},
 	{"sleepers", 4, sleepers},
 	{"idle", 0, idle},
+	{"late_sleep", 0, lateSleep},
+	{"late_handoff", 0, lateHandoff},
+	{"release_one", 0, releaseOne},
+	{"release_three", 0, releaseThree},
+	{"request", 0, request},
 }
+
+// coldToo are the rows that also give the values of their first run, name_cold.
+var coldToo = map[string]bool{"spawn_join": true, "skynet": true, "fib27": true, "sleepers": true,
+	"parallel_for": true, "parallel_reduce": true, "parallel_sort": true}
 
 func perOperation(name string, operations int, f func() time.Duration) func() []value {
 	return func() []value {
@@ -103,10 +120,17 @@ func main() {
 			continue
 		}
 		runtime.GOMAXPROCS(processors)
+		var cold []value
 		for i := 0; i < r.warmUps; i++ {
-			r.run()
+			values := r.run()
+			if i == 0 && coldToo[r.name] {
+				cold = values
+			}
 		}
-		for _, v := range r.run() {
+		for i := range cold {
+			cold[i].name += "_cold"
+		}
+		for _, v := range append(r.run(), cold...) {
 			fmt.Printf("%s %d %.6g %s", v.name, processors, v.number, v.unit)
 			if note, ok := notes[r.name]; ok {
 				fmt.Print(" # ", note)

@@ -1,8 +1,9 @@
 // The rows of the locks with what the standard library has: a std::thread for each fiber, on so many CPUs; std::mutex,
-// std::counting_semaphore, std::shared_mutex. The same work and output as benchmarks/rows.cpp (row_program.hpp says how
-// it is called).
+// std::counting_semaphore, std::shared_mutex. And std::sort, which takes one thread. The same work and output as
+// benchmarks/rows.cpp (row_program.hpp says how it is called).
 #include <sched.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <mutex>
 #include <semaphore>
@@ -15,6 +16,7 @@
 #include "../../workloads/mutex.hpp"
 #include "../../workloads/semaphore.hpp"
 #include "../../workloads/shared_mutex.hpp"
+#include "../../workloads/sorting.hpp"
 
 namespace {
 
@@ -51,23 +53,30 @@ void use_cpus(unsigned count) {
 constexpr int fewer_uncontended = bench::lockings / 20;
 constexpr int fewer_contended = bench::contended_lockings / 20;
 
-std::vector<bench::row> all_rows() {
+struct std_row : bench::row {
+  const char* note = "a thread for each fiber";
+};
+
+std::vector<std_row> all_rows() {
   using namespace bench;
   return {
-      per_operation("mutex1", lockings, [] { return lock_in_turn<threads>(1); }),
-      per_operation("mutex8", lockings, [] { return lock_in_turn<threads>(8); }),
-      per_operation("semaphore1", fewer_uncontended, [] { return acquire_uncontended<threads>(fewer_uncontended); }),
-      per_operation("semaphore8", fewer_contended, [] { return acquire_contended<threads>(fewer_contended); }),
-      per_operation("shared_mutex1", lockings, read_uncontended<threads>),
-      per_operation("shared_mutex8", contended_lockings, read_and_write<threads>),
+      {per_operation("mutex1", lockings, [] { return lock_in_turn<threads>(1); })},
+      {per_operation("mutex8", lockings, [] { return lock_in_turn<threads>(8); })},
+      {per_operation("semaphore1", fewer_uncontended, [] { return acquire_uncontended<threads>(fewer_uncontended); })},
+      {per_operation("semaphore8", fewer_contended, [] { return acquire_contended<threads>(fewer_contended); })},
+      {per_operation("shared_mutex1", lockings, read_uncontended<threads>)},
+      {per_operation("shared_mutex8", contended_lockings, read_and_write<threads>)},
+      {program_in_milliseconds("merge_sort_pieces",
+                               [] { return sort_in_place([](auto first, auto last) { std::sort(first, last); }); }),
+       "std::sort"},
   };
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return bench::row_program(argc, argv, all_rows(), [](const bench::row& r, unsigned processors) {
+  return bench::row_program(argc, argv, all_rows(), [](const std_row& r, unsigned processors) {
     use_cpus(processors);
-    return bench::outcome{run_row(r), "a thread for each fiber"};
+    return bench::outcome{run_row(r), r.note};
   });
 }

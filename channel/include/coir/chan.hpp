@@ -39,9 +39,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <coir/chan_async.hpp>
-#include <coir/chan_iterator.hpp>
-#include <coir/chan_operations.hpp>
+#include <coir/detail/chan_async.hpp>
+#include <coir/detail/chan_iterator.hpp>
+#include <coir/detail/chan_operations.hpp>
 #include <coir/error.hpp>
 #include <coir/source_location.hpp>
 
@@ -114,32 +114,35 @@ class send_members {
     detail::send<T>(core(), copy);
   }
 
-  /// Sends if that is possible at once. The value is moved from only if `done` (one that is const is copied).
-  /// Never blocks.
-  send_status try_send(T& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
+  /// Sends if that is possible at once. An rvalue is moved from only if `done`, else it is left as it was; an lvalue is
+  /// copied. Never blocks.
   send_status try_send(T&& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
   send_status try_send(const T& value) const requires std::is_copy_constructible_v<T> {
+    if (core() == nullptr || !core()->may_send()) return send_status::would_block;  // it need not be copied
     T copy(value);
     return sent(detail::try_send<T>(core(), copy));
   }
 
-  /// Sends, but waits no longer than d, or until t. False: timed out. The value is moved from only if true.
-  /// Throws closed_channel. A time that is over tries once.
+  /// Sends, but waits no longer than d, or until t. False: timed out. An rvalue is moved from only if true, also when
+  /// an exception is thrown; an lvalue is copied. Throws closed_channel, `cancelled`. A time that is over tries once.
   template <class Rep, class Period>
-  bool send_for(T& value, std::chrono::duration<Rep, Period> d) const {
+  bool send_for(T&& value, std::chrono::duration<Rep, Period> d) const {
     return detail::send_until<T>(core(), value, [&] { return deadline_after(d); });
   }
   template <class Rep, class Period>
-  bool send_for(T&& value, std::chrono::duration<Rep, Period> d) const {
-    return send_for(value, d);
-  }
-  template <class Clock, class Duration>
-  bool send_until(T& value, std::chrono::time_point<Clock, Duration> t) const {
-    return detail::send_until<T>(core(), value, [&] { return deadline_to_come(t); });
+  bool send_for(const T& value, std::chrono::duration<Rep, Period> d) const requires std::is_copy_constructible_v<T> {
+    T copy(value);
+    return send_for(std::move(copy), d);
   }
   template <class Clock, class Duration>
   bool send_until(T&& value, std::chrono::time_point<Clock, Duration> t) const {
-    return send_until(value, t);
+    return detail::send_until<T>(core(), value, [&] { return deadline_to_come(t); });
+  }
+  template <class Clock, class Duration>
+  bool send_until(const T& value,
+                  std::chrono::time_point<Clock, Duration> t) const requires std::is_copy_constructible_v<T> {
+    T copy(value);
+    return send_until(std::move(copy), t);
   }
 
   /// `co_await ch.async_send(v)` in a coir::async: as send(), but that the coroutine waits, and not a fiber. Throws
@@ -215,6 +218,12 @@ class recv_members {
     const attempt a = detail::try_receive<T>(core(), taken);
     return assign(value, taken, a, recv_status::would_block);
   }
+  /// The same into an optional, for which T need not be assignable nor default-constructible. What it held is destroyed
+  /// first; it is left empty unless `done`.
+  recv_status try_recv(std::optional<T>& value) const noexcept {
+    value.reset();
+    return received(detail::try_receive<T>(core(), value), recv_status::would_block);
+  }
 
   /// Receives, but waits no longer than d, or until t. `value` is assigned only if `done`. A time that is over tries
   /// once.
@@ -229,6 +238,18 @@ class recv_members {
     std::optional<T> taken;
     const attempt a = detail::receive_until<T>(core(), taken, [&] { return deadline_to_come(t); });
     return assign(value, taken, a, recv_status::timed_out);
+  }
+  /// The same into an optional: as try_recv().
+  template <class Rep, class Period>
+  recv_status recv_for(std::optional<T>& value, std::chrono::duration<Rep, Period> d) const {
+    value.reset();
+    return received(detail::receive_until<T>(core(), value, [&] { return deadline_after(d); }), recv_status::timed_out);
+  }
+  template <class Clock, class Duration>
+  recv_status recv_until(std::optional<T>& value, std::chrono::time_point<Clock, Duration> t) const {
+    value.reset();
+    return received(detail::receive_until<T>(core(), value, [&] { return deadline_to_come(t); }),
+                    recv_status::timed_out);
   }
 
   /// `co_await ch.async_recv()` in a coir::async: as recv(), but that the coroutine waits, and not a fiber. A

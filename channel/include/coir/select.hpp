@@ -1,4 +1,4 @@
-// select: waits for the first of several channel operations, a timeout, a stop request.
+// select: waits for the first of several channel operations, a timeout, a stop request, the end of a task.
 //
 //   coir::select(coir::on_recv(jobs, [&](std::optional<job> j) { ... }),   // nullopt: closed and drained
 //                coir::on_send(log, line),
@@ -33,11 +33,13 @@
 #include <utility>
 
 #include <coir/chan.hpp>
-#include <coir/select_case.hpp>
-#include <coir/select_operands.hpp>
+#include <coir/detail/is_async.hpp>
+#include <coir/detail/select_case.hpp>
+#include <coir/detail/select_operands.hpp>
+#include <coir/detail/selection.hpp>
+#include <coir/detail/stackless.hpp>
 #include <coir/select_set.hpp>
-#include <coir/selection.hpp>
-#include <coir/stackless.hpp>
+#include <coir/task.hpp>
 
 namespace coir {
 
@@ -126,24 +128,26 @@ class timeout_case : case_base {
   Handler handler_;
 };
 
-template <class Handler>
-class stop_case : case_base {
+/// `Event`: what is waited for, an event_waiter.
+template <class Event, class Handler>
+class event_case : case_base {
  public:
   using handler_type = Handler;
-  static constexpr auto what = select_case::kind::stop;
-  template <class H>
-  stop_case(std::stop_token token, H&& handler) : stop_(std::move(token)), handler_(std::forward<H>(handler)) {}
+  static constexpr auto what = select_case::kind::event;
+  template <class... Operand, class H>
+  explicit event_case(H&& handler, Operand&&... operand)
+      : event_(std::forward<Operand>(operand)...), handler_(std::forward<H>(handler)) {}
 
-  bool ready() const noexcept { return stop_.requested(); }
-  bool try_now() const noexcept { return true; }  // once requested, always
+  bool ready() const noexcept { return event_.come(); }
+  bool try_now() const noexcept { return true; }  // once it has come, always
   void describe(select_case& c) noexcept {
     c.what = what;
-    c.slot = &stop_;
+    c.slot = static_cast<event_waiter*>(&event_);
   }
   void finish() { handler_(); }
 
  private:
-  stop_waiter stop_;
+  Event event_;
   Handler handler_;
 };
 
@@ -232,16 +236,6 @@ void finish_case(std::size_t fired, Cases&... cases) {
   (void)((i++ == fired && (cases.finish(), true)) || ...);
 }
 
-/// GCC before 13 destroys twice a closure that is made within a co_await expression; which does no harm to one that
-/// captures references and numbers. `Given` as it was deduced for a forwarding reference.
-template <class Given>
-inline constexpr bool may_be_made_in_co_await =
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-    std::is_reference_v<Given> || std::is_trivially_destructible_v<Given>;
-#else
-    true;
-#endif
-
 template <class Case>
 constexpr void check_awaited_case() {
   static_assert(
@@ -258,7 +252,7 @@ constexpr void check_awaited_case() {
 
 /// The wait of a coroutine. The cases are temporaries of the co_await expression, or outlive it: both lie still.
 template <class... Cases>
-class [[nodiscard]] select_awaiter {
+class [[nodiscard]] select_awaiter : async_awaiter_mark {
  public:
   explicit select_awaiter(const std::tuple<Cases&...>& cases) noexcept : cases_(cases) {
     (check_awaited_case<Cases>(), ...);
@@ -359,7 +353,17 @@ template <class Clock, class Duration, class Handler = detail::no_handler>
 template <class Handler = detail::no_handler>
 [[nodiscard]] auto on_stop(std::stop_token token, Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
-  return detail::stop_case<Handler>(std::move(token), std::forward<Handler>(handler));
+  return detail::event_case<detail::stop_waiter, Handler>(std::forward<Handler>(handler), std::move(token));
+}
+
+/// Ready once the task has ended, in whatever way: get() then does not block, and tells. The task stays where it is,
+/// and is neither joined nor detached meanwhile. Its end happens before the handler. Throws std::logic_error if the
+/// task is empty (default, moved from, detached, or got).
+template <class R, class Handler = detail::no_handler>
+[[nodiscard]] auto on_ready(const task<R>& task, Handler&& handler = {}) {
+  detail::check_plain_handler<Handler>();
+  return detail::event_case<detail::end_waiter, Handler>(std::forward<Handler>(handler),
+                                                         *detail::task_access::state(task));
 }
 
 /// Taken at once if, at that instant, no other case could proceed: such a select never blocks.

@@ -24,10 +24,11 @@
 #include <vector>
 
 #include <coir/chan.hpp>
-#include <coir/select_case.hpp>
-#include <coir/select_operands.hpp>
-#include <coir/selection.hpp>
-#include <coir/stackless.hpp>
+#include <coir/detail/select_case.hpp>
+#include <coir/detail/select_operands.hpp>
+#include <coir/detail/selection.hpp>
+#include <coir/detail/stackless.hpp>
+#include <coir/task.hpp>
 
 namespace coir {
 
@@ -116,13 +117,35 @@ class set_stop final : public set_case {
   set_stop(std::stop_token token, H&& handler) : stop_(std::move(token)), handler_(std::forward<H>(handler)) {}
 
   void prepare(select_case& c) override {
-    c.what = select_case::kind::stop;
-    c.slot = &stop_;
+    c.what = select_case::kind::event;
+    c.slot = static_cast<event_waiter*>(&stop_);
   }
   void finish() override { handler_(); }
 
  private:
   stop_waiter stop_;
+  Handler handler_;
+};
+
+template <class R, class Handler>
+class set_ready final : public set_case {
+ public:
+  template <class H>
+  set_ready(const task<R>& t, H&& handler) : task_(t), handler_(std::forward<H>(handler)) {
+    static_cast<void>(task_access::state(t));  // throws if it is empty
+  }
+
+  void prepare(select_case& c) override {
+    end_.reset();
+    if (task_.valid()) end_.emplace(*task_access::state(task_));
+    c.what = end_ ? select_case::kind::event : select_case::kind::receive;  // spent: as from a nil channel
+    c.slot = end_ ? static_cast<event_waiter*>(&*end_) : nullptr;
+  }
+  void finish() override { handler_(); }
+
+ private:
+  const task<R>& task_;
+  std::optional<end_waiter> end_;
   Handler handler_;
 };
 
@@ -195,6 +218,16 @@ class select_set {
         std::make_unique<detail::set_stop<std::decay_t<Handler>>>(std::move(token), std::forward<Handler>(handler)));
   }
 
+  /// Adds a case that is ready once the task has ended; see on_ready(). The task must outlive the set and stay where it
+  /// is; once it is empty, got for example, the case is never ready. Throws std::logic_error if it is empty now.
+  template <class R, class Handler = detail::no_handler>
+  std::size_t ready(const task<R>& t, Handler&& handler = {}) {
+    detail::check_plain_handler<std::decay_t<Handler>>();
+    return add(std::make_unique<detail::set_ready<R, std::decay_t<Handler>>>(t, std::forward<Handler>(handler)));
+  }
+  template <class R, class Handler = detail::no_handler>
+  std::size_t ready(const task<R>&& t, Handler&& handler = {}) = delete;  // it would not outlive the set
+
   /// Adds the case that is taken if no other one is ready: wait() then never blocks.
   template <class Handler = detail::no_handler>
   std::size_t otherwise(Handler&& handler = {}) {
@@ -216,7 +249,7 @@ class select_set {
   std::size_t size() const noexcept { return set_.size(); }
 
  private:
-  class awaiter {
+  class awaiter : detail::async_awaiter_mark {
    public:
     explicit awaiter(select_set& set) noexcept : set_(set) {}
     awaiter(const awaiter&) = delete;

@@ -30,11 +30,11 @@
 #include <utility>
 
 #include <coir/chan.hpp>
-#include <coir/delayed_call.hpp>
-#include <coir/is_async.hpp>
+#include <coir/detail/delayed_call.hpp>
+#include <coir/detail/is_async.hpp>
+#include <coir/detail/tick_source.hpp>
 #include <coir/sleep.hpp>
 #include <coir/source_location.hpp>
-#include <coir/tick_source.hpp>
 
 namespace coir {
 

@@ -10,8 +10,8 @@
 //   int total = co_await sum(ch);                  // in a coroutine: runs as a part of it
 //
 // What can be awaited: another async, a task, async_sleep(), async_select(), and the operations named async_... of
-// channels and mutexes. An async that is suspended by anything else ends the process with a message: nobody would know
-// who resumes it.
+// channels, tasks, locks and what else there is to wait for (docs/async.md). Anything else does not compile: nobody
+// would know who resumes the coroutine, nor where.
 //
 // Lazy: nothing runs before the async is awaited or spawned; one that never is is destroyed with its arguments. Once
 // spawned it is like a fiber in all that can be seen: it has an id and a name, counts for draining and deadlocks (and
@@ -41,9 +41,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <coir/alarm.hpp>
+#include <coir/detail/alarm.hpp>
+#include <coir/detail/queued_wait.hpp>
+#include <coir/detail/stackless.hpp>
 #include <coir/runtime.hpp>
-#include <coir/stackless.hpp>
 #include <coir/task.hpp>
 
 namespace coir {
@@ -52,6 +53,47 @@ namespace detail {
 
 /// Ends the process: see first_suspension.
 [[noreturn]] void report_misplaced_promise() noexcept;
+
+template <class A>
+concept has_member_co_await = requires(A&& a) {
+  static_cast<A&&>(a).operator co_await();
+};
+template <class A>
+concept has_free_co_await = requires(A&& a) {
+  operator co_await(static_cast<A&&>(a));
+};
+
+/// An awaiter that lies still until the end of the co_await expression. GCC 12 would copy what is not made there.
+template <class A>
+class borrowed_awaiter : async_awaiter_mark {
+ public:
+  explicit borrowed_awaiter(A& a) noexcept : awaiter_(&a) {}
+
+  decltype(auto) await_ready() { return awaiter_->await_ready(); }
+  template <class Promise>
+  decltype(auto) await_suspend(std::coroutine_handle<Promise> where) {
+    return awaiter_->await_suspend(where);
+  }
+  decltype(auto) await_resume() { return awaiter_->await_resume(); }
+
+ private:
+  A* awaiter_;
+};
+
+/// What awaits in the name of an operand of co_await: what its operator says, or itself.
+template <class A>
+auto awaiter_of(A&& a) {
+  if constexpr (has_member_co_await<A>)
+    return static_cast<A&&>(a).operator co_await();
+  else if constexpr (has_free_co_await<A>)
+    return operator co_await(static_cast<A&&>(a));
+  else if constexpr (std::is_base_of_v<async_awaiter_mark, std::remove_reference_t<A>>)
+    return borrowed_awaiter<std::remove_reference_t<A>>(a);
+}
+
+template <class A>
+inline constexpr bool awaitable_in_async =
+    std::is_base_of_v<async_awaiter_mark, decltype(awaiter_of(std::declval<A>()))>;
 
 class async_promise_base : public async_promise_mark {
  public:
@@ -92,6 +134,18 @@ class async_promise_base : public async_promise_mark {
     void await_resume() const noexcept {}
   };
   last_suspension final_suspend() const noexcept { return {}; }
+
+  template <class A>
+  auto await_transform(A&& awaited) const {
+    static_assert(awaitable_in_async<A>,
+                  "coir: an async can co_await another async (one that has a name: std::move it), a task, and what the "
+                  "functions named async_... return (an async_select: where it is written), and nothing else: nobody "
+                  "would know who resumes it, nor where");
+    if constexpr (awaitable_in_async<A>)
+      return awaiter_of(static_cast<A&&>(awaited));
+    else
+      return std::suspend_never();  // to say no more than that
+  }
 
   void unhandled_exception() noexcept { error = std::current_exception(); }
 
@@ -152,6 +206,7 @@ class async_promise<void> : public async_promise_base {
   }
 };
 
+struct async_access;
 [[noreturn]] void throw_empty_async();
 
 }  // namespace detail
@@ -187,9 +242,9 @@ class [[nodiscard("an async does nothing until it is awaited or spawned")]] asyn
 
  private:
   friend promise_type;
-  friend struct detail::task_access;
+  friend struct detail::async_access;
 
-  class awaiter {
+  class awaiter : detail::async_awaiter_mark {
    public:
     explicit awaiter(async&& child) noexcept : child_(std::move(child)) {}
 
@@ -270,7 +325,7 @@ struct go_async_record final : stackless, start_record {
   static void enter(start_record* r);
 };
 
-struct task_access {
+struct async_access {
   /// Starts the async, with a new record that owns its frame and itself, or else is its task's.
   template <class Record, class T>
   static Record* start(scheduler& home, async<T>&& a, source_location where) {
@@ -280,17 +335,6 @@ struct task_access {
     record->enroll();
     detail::start(home, record);
     return record;
-  }
-
-  template <class T>
-  static task<T> handle(task_result<T>* record) noexcept {
-    return task<T>(record);
-  }
-
-  template <class T>
-  static task_state* state(const task<T>& t) {
-    t.check();
-    return t.state_;
   }
 };
 
@@ -311,7 +355,7 @@ std::invoke_result_t<F&> keep_while(F f) {
 template <class T>
 void go_in(scheduler& where, async<T>&& a, source_location at) {
   static_assert(std::is_void_v<T>, "coir: go() would lose the result; spawn() it");
-  task_access::start<go_async_record>(where, std::move(a), at);
+  async_access::start<go_async_record>(where, std::move(a), at);
 }
 template <class T>
 void go_in(scheduler& where, async<T>& a, source_location at) = delete;  // std::move(a)
@@ -326,7 +370,7 @@ void go_in(scheduler& where, F&& f, source_location at) {
 // <coir/runtime.hpp>, which find these.
 template <class T>
 task<T> spawn_in(detail::scheduler& where, async<T>&& a, source_location at) {
-  return detail::task_access::handle<T>(detail::task_access::start<detail::async_record<T>>(where, std::move(a), at));
+  return detail::task_access::handle<T>(detail::async_access::start<detail::async_record<T>>(where, std::move(a), at));
 }
 template <class T>
 task<T> spawn_in(detail::scheduler& where, async<T>& a, source_location at) = delete;  // std::move(a)
@@ -337,26 +381,46 @@ auto spawn_in(detail::scheduler& where, F&& f, source_location at) {
 
 namespace detail {
 
-/// A coroutine's join; as task::get(), but that it suspends.
-template <class T>
-class task_awaiter {
+/// A join: until the task's fiber has ended.
+class task_state::end_wait final : public queued_wait {
  public:
-  explicit task_awaiter(task<T>& t) : task_(t), state_(task_access::state(t)) {}
+  explicit end_wait(task_state& of) noexcept : of_(&of) {}
 
-  bool await_ready() const noexcept { return state_->finished(); }
-  template <async_coroutine Promise>
-  bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
-    return state_->suspend_until_finished(node_, where);
-  }
+  wait_place place() const noexcept { return {of_->lock_, of_->joiners_}; }
+  wait_reason why() const noexcept { return {"task join", of_}; }
+  bool try_now() noexcept { return of_->finished(); }
+  bool enter() noexcept;
+  wake leave(wake how) noexcept;
+  wake outcome(wake how) const;
+
+ private:
+  task_state* of_;
+};
+
+class [[nodiscard]] end_awaiter : public queue_awaiter<task_state::end_wait> {
+ public:
+  explicit end_awaiter(task_state& of) noexcept : queue_awaiter(std::in_place, of) {}
+  void await_resume() { static_cast<void>(queue_awaiter::await_resume()); }
+};
+
+class [[nodiscard]] timed_end_awaiter : public timed_queue_awaiter<task_state::end_wait> {
+ public:
+  timed_end_awaiter(deadline until, task_state& of) noexcept : timed_queue_awaiter<task_state::end_wait>(until, of) {}
+  bool await_resume() { return queue_awaiter::await_resume() == wake::fired; }
+};
+
+/// As task::get(), but that the coroutine waits.
+template <class T>
+class [[nodiscard]] task_awaiter : public end_awaiter {
+ public:
+  explicit task_awaiter(task<T>& t) : end_awaiter(*task_access::state(t)), task_(t) {}
   T await_resume() {
-    state_->resumed(node_);
+    end_awaiter::await_resume();
     return task_.get();
   }
 
  private:
   task<T>& task_;
-  task_state* state_;
-  wait_node node_;
 };
 
 }  // namespace detail
@@ -372,9 +436,24 @@ auto operator co_await(task<T>&& t) {
   return detail::task_awaiter<T>(t);
 }
 
+template <class R>
+detail::end_awaiter task<R>::async_wait() const {
+  return detail::end_awaiter(*detail::task_access::state(*this));
+}
+template <class R>
+template <class Rep, class Period>
+detail::timed_end_awaiter task<R>::async_wait_for(std::chrono::duration<Rep, Period> d) const {
+  return detail::timed_end_awaiter(detail::deadline_after(d), *detail::task_access::state(*this));
+}
+template <class R>
+template <class Clock, class Duration>
+detail::timed_end_awaiter task<R>::async_wait_until(std::chrono::time_point<Clock, Duration> t) const {
+  return detail::timed_end_awaiter(detail::deadline_at(t), *detail::task_access::state(*this));
+}
+
 namespace detail {
 
-class [[nodiscard]] sleep_awaiter {
+class [[nodiscard]] sleep_awaiter : async_awaiter_mark {
  public:
   /// Zero: does not wait. Any other deadline: waits, even if it passes meanwhile, and so notices that it is cancelled.
   explicit sleep_awaiter(deadline until) noexcept : until_(until) {}

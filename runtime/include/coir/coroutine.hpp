@@ -36,7 +36,7 @@
 #include <utility>
 #include <variant>
 
-#include <coir/coroutine_core.hpp>
+#include <coir/detail/coroutine_core.hpp>
 
 namespace coir {
 
@@ -46,7 +46,7 @@ class coroutine;
 /// What the body gets, whatever its result's type: coroutine<Out, In, Result>::handle. To be used by the body, and what
 /// it calls, alone.
 template <class Out, class In = void>
-class coroutine_handle : private detail::coroutine_core {
+class coroutine_self : private detail::coroutine_core {
   static_assert(!std::is_rvalue_reference_v<Out> && !std::is_rvalue_reference_v<In>);
   static constexpr bool yields_objects = std::is_object_v<Out>;
   using out = std::conditional_t<std::is_void_v<Out>, std::monostate, Out>;
@@ -75,7 +75,7 @@ class coroutine_handle : private detail::coroutine_core {
   /// `inner` must not wait for a value already. Costs a switch there and back for each coroutine in such a chain.
   template <class Result>
   Result yield_from(coroutine<Out, In, Result>& inner) {
-    for (coroutine_handle* at = inner.start(); at != nullptr; at = inner.step(in_)) {
+    for (coroutine_self* at = inner.start(); at != nullptr; at = inner.step(in_)) {
       out_ = at->out_;
       suspend();
     }
@@ -88,7 +88,7 @@ class coroutine_handle : private detail::coroutine_core {
 
  protected:
   using coroutine_core::coroutine_core;
-  static coroutine_handle& of(detail::coroutine_core& core) noexcept { return static_cast<coroutine_handle&>(core); }
+  static coroutine_self& of(detail::coroutine_core& core) noexcept { return static_cast<coroutine_self&>(core); }
 
  private:
   template <class, class, class>
@@ -115,7 +115,7 @@ class coroutine {
       std::conditional_t<std::is_reference_v<Result>, std::remove_reference_t<Result>*, std::remove_cv_t<Result>>>;
 
  public:
-  using handle = coroutine_handle<Out, In>;
+  using handle = coroutine_self<Out, In>;
 
   /// What next() and send() return: std::optional<Out>, or Out's pointer if it is a reference: null once the body has
   /// ended. If Out is void a bool: whether it has yielded.
@@ -196,7 +196,7 @@ class coroutine {
 
  private:
   template <class, class>
-  friend class coroutine_handle;
+  friend class coroutine_self;
 
   struct owned_body : handle {
     using handle::handle;

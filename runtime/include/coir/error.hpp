@@ -1,9 +1,15 @@
 // The named errors of coir. Everything that coir itself throws is one of these, or the standard exception that the
 // header of the function names. Thread safety: exceptions are values; what() is const.
+//
+// `cancelled` stands apart: it is no std::exception. A loop that logs and swallows every std::exception must not keep a
+// fiber alive that was told to stop. Code that catches everything, by catch (...), has to rethrow it.
 #pragma once
 
+#include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace coir {
 
@@ -26,11 +32,26 @@ class deadlock : public error {
   using error::error;
 };
 
-/// Thrown by a blocking call inside a fiber that was cancelled. Let it propagate: it is how a fiber unwinds.
-/// Leaving a `go` fiber by it is a normal, silent end.
-class cancelled : public error {
+/// Thrown by a blocking call in a fiber that was cancelled (by its task, group or runtime, an expired timeout, the
+/// unwinding of a deadlock), and by nothing else: the fiber that catches it is the one that was cancelled. Let it
+/// propagate: it is how a fiber unwinds. Leaving a `go` fiber by it is a normal, silent end. A program may throw it
+/// itself, to end the fiber it is in (Go: runtime.Goexit).
+class cancelled {
  public:
-  cancelled() : error("fiber cancelled") {}
+  const char* what() const noexcept { return "fiber cancelled"; }
+};
+
+/// Thrown by task::get(), and by run(), if the fiber that was waited for ended by its cancellation.
+class task_cancelled : public error {
+ public:
+  task_cancelled() : error("task cancelled") {}
+  using error::error;
+};
+
+/// What context::err() holds after cancel().
+class context_cancelled : public error {
+ public:
+  context_cancelled() : error("context cancelled") {}
   using error::error;
 };
 
@@ -45,6 +66,18 @@ class timed_out : public error {
 class not_in_runtime : public error {
  public:
   using error::error;
+};
+
+/// Every function of a race() has failed. what() says why, in short.
+class race_failed : public error {
+ public:
+  explicit race_failed(std::vector<std::exception_ptr> exceptions);
+
+  /// What they threw, in the order of the arguments. As long as this or a copy of it lives.
+  const std::vector<std::exception_ptr>& exceptions() const noexcept { return *exceptions_; }
+
+ private:
+  std::shared_ptr<const std::vector<std::exception_ptr>> exceptions_;  // to copy it throws nothing
 };
 
 }  // namespace coir

@@ -38,7 +38,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <coir/coroutine_core.hpp>
+#include <coir/detail/coroutine_core.hpp>
 
 namespace coir {
 

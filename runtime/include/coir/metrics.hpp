@@ -83,8 +83,14 @@ struct metrics_snapshot {
   std::uint64_t stolen = 0;
   std::uint64_t retaken = 0;
   std::uint64_t handed_off = 0;
-  std::uint64_t injected = 0;  ///< fibers made runnable from outside: by plain threads, other runtimes, or a fiber
-                               ///< without a processor
+  std::uint64_t injected = 0;       ///< fibers made runnable from outside: by plain threads, other runtimes, or a fiber
+                                    ///< without a processor
+  std::uint64_t wakes = 0;          ///< threads woken to look for work
+  std::uint64_t useless_wakes = 0;  ///< of these, the ones that found none
+  std::uint64_t searches = 0;       ///< times a thread without work looked for some
+  std::uint64_t looks = 0;          ///< times the monitor looked at all processors
+  std::uint64_t futex_calls = 0;    ///< by threads that fell asleep, were woken, and by the monitor
+  std::uint64_t membarriers = 0;    ///< by threads that fell asleep, by thieves, and by the monitor
   latency_histogram wake_latency;
 
   // --- gauges

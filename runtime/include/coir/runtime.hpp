@@ -22,12 +22,13 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/is_async.hpp>
+#include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
 #include <coir/fiber_id.hpp>
-#include <coir/is_async.hpp>
 #include <coir/sleep.hpp>
 #include <coir/source_location.hpp>
-#include <coir/start_record.hpp>
+#include <coir/spawn_options.hpp>
 #include <coir/task.hpp>
 #include <coir/this_fiber.hpp>
 
@@ -40,11 +41,13 @@ enum class on_main_return {
 
 struct options {
   /// How many fibers run at once. 0: the environment variable COIR_PROCS, else the CPUs that this process may use
-  /// (affinity mask and cgroup quota). At most 1024.
+  /// (affinity mask; the least quota of its cgroup and of those above it). At most 1024.
   unsigned processors = 0;
 
-  /// Address space of a fiber's stack, in bytes, the guard included; rounded up to an odd number of pages; 16 KiB to
-  /// 1 GiB. Memory is used as far as it was touched.
+  /// Size of a fiber's stack, in bytes: 16 KiB to 1 GiB, rounded up to whole pages. Address space, of which memory is
+  /// used as far as it was touched; coir itself needs up to 4 KiB of it. A guard of 64 KiB or a page more comes in
+  /// addition: who runs into it ends the process with a report. A single frame larger than the guard may step over it,
+  /// unless its function was compiled with -fstack-clash-protection.
   std::size_t stack_size = 256 * 1024;
 
   /// How long a fiber may compute while others wait for its processor. Positive. A fiber that takes longer loses the
@@ -71,7 +74,7 @@ class main_fiber {
   void signal();
   bool done() const noexcept;
 
-  /// What left the fiber; as `deadlock` if it is the `cancelled` by which a deadlock was unwound.
+  /// What left the fiber; instead of `cancelled`, task_cancelled, or `deadlock` if that has unwound it.
   [[noreturn]] void rethrow(const std::exception_ptr& error) const;
 
  private:
@@ -110,7 +113,7 @@ class runtime {
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
 
-  /// As coir::go and coir::spawn, from anywhere. Throws std::bad_alloc.
+  /// As coir::go and coir::spawn, from anywhere. Throws what those throw, but not_in_runtime.
   template <class F>
   void go(F&& f, source_location at = source_location::current()) {
     go_in(*scheduler_, std::forward<F>(f), at);  // found by its first argument, as async.hpp has others
@@ -119,9 +122,18 @@ class runtime {
   [[nodiscard]] auto spawn(F&& f, source_location at = source_location::current()) {
     return spawn_in(*scheduler_, std::forward<F>(f), at);
   }
+  template <class F>
+  void go(const spawn_options& o, F&& f, source_location at = source_location::current()) {
+    go_in(*scheduler_, o, std::forward<F>(f), at);
+  }
+  template <class F>
+  [[nodiscard]] auto spawn(const spawn_options& o, F&& f, source_location at = source_location::current()) {
+    return spawn_in(*scheduler_, o, std::forward<F>(f), at);
+  }
 
   /// Runs f as a fiber; blocks the calling thread until it has returned; returns its result or rethrows its exception.
-  /// Other fibers go on. Throws std::logic_error when called by a fiber, `deadlock` if f was unwound by one.
+  /// Other fibers go on. Throws std::logic_error when called by a fiber, `deadlock` if f was unwound by one,
+  /// task_cancelled if f ended by its cancellation.
   template <class F>
   auto run(F&& f, source_location at = source_location::current()) -> std::invoke_result_t<F&> {
     using result = std::invoke_result_t<F&>;
@@ -170,7 +182,8 @@ class runtime {
 };
 
 /// Starts a fiber in the current fiber's runtime; fire and forget. An exception that leaves f ends the process with a
-/// report (but for `cancelled`, a silent end). Never blocks. Throws not_in_runtime, std::bad_alloc.
+/// report and std::terminate() (but for `cancelled`, a silent end), before the stack is unwound, as in a std::thread.
+/// Never blocks. Throws not_in_runtime, std::bad_alloc.
 template <class F>
 void go(F&& f, source_location at = source_location::current()) {
   go_in(detail::current_scheduler("coir::go"), std::forward<F>(f), at);
@@ -180,6 +193,17 @@ void go(F&& f, source_location at = source_location::current()) {
 template <class F>
 [[nodiscard]] auto spawn(F&& f, source_location at = source_location::current()) {
   return spawn_in(detail::current_scheduler("coir::spawn"), std::forward<F>(f), at);
+}
+
+/// The same with a name, and a stack of a size of its own: see spawn_options. Throws std::invalid_argument for a
+/// stack_size that options would not take. Costs more than without; f must not be a coroutine.
+template <class F>
+void go(const spawn_options& o, F&& f, source_location at = source_location::current()) {
+  go_in(detail::current_scheduler("coir::go"), o, std::forward<F>(f), at);
+}
+template <class F>
+[[nodiscard]] auto spawn(const spawn_options& o, F&& f, source_location at = source_location::current()) {
+  return spawn_in(detail::current_scheduler("coir::spawn"), o, std::forward<F>(f), at);
 }
 
 /// Runs f, which is going to block its thread (a system call, a library that waits), in the calling fiber, whose

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include <coir/park.hpp>
+#include <coir/detail/park.hpp>
 
 namespace coir {
 

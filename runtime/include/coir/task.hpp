@@ -11,7 +11,6 @@
 #pragma once
 
 #include <chrono>
-#include <coroutine>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -20,11 +19,11 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/park.hpp>
+#include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
 #include <coir/fiber_id.hpp>
-#include <coir/park.hpp>
 #include <coir/source_location.hpp>
-#include <coir/start_record.hpp>
 
 namespace coir {
 
@@ -34,8 +33,11 @@ enum class task_status { queued, running, blocked, finished };
 
 namespace detail {
 
+class early_claim;
+class end_awaiter;
 struct fiber;
 class stackless;
+class timed_end_awaiter;
 
 /// The state shared by a task handle and its fiber. Whoever of the two is last frees it; `lock_` decides.
 class task_state : public start_record {
@@ -45,8 +47,10 @@ class task_state : public start_record {
   // The handle's side.
   wake join(deadline until);  // throws cancelled
   void join_uncancellable() noexcept;
-  bool suspend_until_finished(wait_node& node, std::coroutine_handle<> where) noexcept;  // a coroutine's join
-  void resumed(wait_node& node);                                                         // throws cancelled
+  class end_wait;  ///< a join, for queued_wait.hpp: <coir/async.hpp>
+  /// A select's join: from now on until forget() the end of the fiber comes to this claim, if it has not come before.
+  void notify(wait_node& node, early_claim& of) noexcept;
+  void forget(wait_node& node) noexcept;
   bool finished() noexcept;
   task_status status() noexcept;
   void request_stop();
@@ -54,7 +58,7 @@ class task_state : public start_record {
   [[nodiscard]] std::optional<std::stop_source> stop() noexcept;
   bool detach() noexcept;  // true: the fiber has ended, the caller owns the state
   void belongs_to(stackless& s) noexcept;
-  fiber_id id() const noexcept { return id_; }
+  fiber_id id() const noexcept { return fiber_id{id_}; }
 
   std::exception_ptr error;
 
@@ -74,8 +78,8 @@ class task_state : public start_record {
   // The fiber that runs it, which wrote this itself, and stays valid while lock_ is held; null: it has not begun, or
   // has ended. Or the stackless that it is, with the lowest bit set, from before it is started until it has ended.
   std::atomic<std::uintptr_t> where_{0};
-  wait_queue joiners_;
-  fiber_id id_;
+  wait_queue joiners_;  // slot: null, or the early_claim by which the joiner is to be claimed
+  std::uint64_t id_;
 };
 
 /// Where a function's result is kept: nothing for void, a pointer for a reference.
@@ -153,8 +157,18 @@ struct task_record final : task_result<R> {
   std::optional<F> closure;
 };
 
+/// Throws `cancelled` if the calling fiber is cancelled for good: before an error that tells of others' cancellation is
+/// thrown, since these may just have been unwound before it. The fiber is marked as cancelled for good then.
+void throw_if_being_cancelled();
+
+/// For who hears of others' cancellation: throws task_cancelled, or the caller's own `cancelled` if it is cancelled
+/// too.
+[[noreturn]] void throw_task_cancelled();
+
 struct task_access;
 [[noreturn]] void throw_empty_task();
+/// For who has joined a task: throws what left its function; instead of `cancelled` what throw_task_cancelled() throws.
+[[noreturn]] void rethrow_failure(const std::exception_ptr& error);
 /// For a task that failed and was then detached: report and std::terminate, unless it was `cancelled`.
 void end_detached(task_state& state) noexcept;
 
@@ -184,8 +198,9 @@ class [[nodiscard]] task {
   bool valid() const noexcept { return state_ != nullptr; }
   explicit operator bool() const noexcept { return valid(); }
 
-  /// Joins; returns the function's result or rethrows what it threw. Leaves the task empty. Blocks.
-  /// Throws std::logic_error on an empty task, `cancelled` if the calling fiber is (the task then is as before).
+  /// Joins; returns the function's result or rethrows what it threw. Leaves the task empty. Blocks; a cancellation
+  /// point. Throws task_cancelled if the fiber ended by its cancellation, std::logic_error on an empty task, and
+  /// `cancelled` if the calling fiber is cancelled: if it would have to wait, the task then is as before.
   R get() {
     check();
     state_->join(detail::no_deadline);
@@ -193,7 +208,7 @@ class [[nodiscard]] task {
       detail::task_result<R>* state;
       ~release() { state->destroy(state); }
     } done{std::exchange(state_, nullptr)};
-    if (done.state->error) std::rethrow_exception(std::move(done.state->error));
+    if (done.state->error) detail::rethrow_failure(done.state->error);
     return done.state->result.take();
   }
 
@@ -215,6 +230,15 @@ class [[nodiscard]] task {
     return state_->join(detail::deadline_at(t)) == detail::wake::fired;
   }
 
+  /// `co_await t.async_wait()` and so on in a coir::async (include <coir/async.hpp>): as wait(), wait_for() and
+  /// wait_until(), but that the coroutine waits, and not a fiber. (`co_await t` is get().) The task stays as it is
+  /// meanwhile. Those with a time also throw std::bad_alloc and std::system_error (no thread).
+  detail::end_awaiter async_wait() const;
+  template <class Rep, class Period>
+  detail::timed_end_awaiter async_wait_for(std::chrono::duration<Rep, Period> d) const;
+  template <class Clock, class Duration>
+  detail::timed_end_awaiter async_wait_until(std::chrono::time_point<Clock, Duration> t) const;
+
   /// Whether get() would return without blocking. Throws std::logic_error on an empty task.
   bool ready() const {
     check();
@@ -234,7 +258,8 @@ class [[nodiscard]] task {
   }
 
   /// Lets the fiber run on by itself, as if started with go(): an exception that leaves it ends the process, at once if
-  /// it has failed already. Leaves the task empty. Throws std::logic_error on an empty task.
+  /// it has failed already; but its stack has been unwound then. Leaves the task empty. Throws std::logic_error on an
+  /// empty task.
   void detach() {
     check();
     auto* state = std::exchange(state_, nullptr);
@@ -266,6 +291,21 @@ class [[nodiscard]] task {
   detail::task_result<R>* state_ = nullptr;
 };
 
+/// For what joins tasks in other ways than by their members.
+struct detail::task_access {
+  template <class T>
+  static task<T> handle(task_result<T>* record) noexcept {
+    return task<T>(record);
+  }
+
+  /// Throws std::logic_error if it is empty.
+  template <class T>
+  static task_state* state(const task<T>& t) {
+    t.check();
+    return t.state_;
+  }
+};
+
 template <class F>
 auto spawn_in(detail::scheduler& where, F&& f, source_location at) {
   using closure = std::decay_t<F>;
@@ -274,6 +314,19 @@ auto spawn_in(detail::scheduler& where, F&& f, source_location at) {
   auto* record = detail::make_record<detail::task_record<result, closure>>(std::forward<F>(f), at);
   task<result> handle{record};
   detail::start(where, record);
+  return handle;
+}
+
+/// The same with options. Nothing of it is in the way of a spawn without them.
+template <class F>
+auto spawn_in(detail::scheduler& where, const spawn_options& o, F&& f, source_location at) {
+  detail::check_function<F>();
+  using function = detail::named_function<std::decay_t<F>>;
+  using result = std::invoke_result_t<function>;
+  detail::prepared_spawn prepared(where, o);
+  auto* record = detail::make_record<detail::task_record<result, function>>(prepared.function(std::forward<F>(f)), at);
+  task<result> handle = detail::task_access::handle<result>(record);
+  prepared.start(record);
   return handle;
 }
 

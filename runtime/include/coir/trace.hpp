@@ -1,6 +1,7 @@
 // Recording what the scheduler does, for looking at: a file that Perfetto (https://ui.perfetto.dev) and
 // chrome://tracing open, with a track per processor, on it a slice for each stretch that a fiber ran, an arrow from the
-// fiber that woke another to where that one runs, and on each slice why it ended.
+// fiber that woke another to where that one runs, and on each slice why it ended. A slice carries the fiber's id
+// (this_fiber::get_id(), task::id()); an async's slices carry the async's own, the same in all its turns.
 //
 //   COIR_TRACE=file ./program                      all runtimes, from the start of the first
 //   coir::trace_start("file"); ...; trace_stop();  a part of the program

@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/wait_list.hpp>
 #include <coir/this_fiber.hpp>
-#include <coir/wait_list.hpp>
 
 namespace coir {
 namespace detail {
@@ -36,6 +36,24 @@ class barrier_core {
   void end_phase() noexcept;
   void wait(phase joined);
 
+  /// A wait for the end of a phase; see queued_wait.hpp.
+  class phase_wait : public queued_wait {
+   public:
+    phase_wait(barrier_core& of, phase joined) noexcept : of_(&of), joined_(joined) {}
+
+    wait_place place() const noexcept { return of_->waiters_.place(); }
+    wait_reason why() const noexcept { return {"barrier wait", of_}; }
+    bool enter() noexcept;
+    wake leave(wake how) noexcept;
+
+   protected:
+    void join(phase p) noexcept { joined_ = p; }
+
+   private:
+    barrier_core* of_;
+    phase joined_;
+  };
+
  private:
   static constexpr count checked(count n) {
     if (n < 0 || n > max) throw std::invalid_argument("coir: a barrier's count out of range");
@@ -57,6 +75,19 @@ struct no_completion {
 template <class CompletionFunction = detail::no_completion>
 class barrier {
   static_assert(std::is_nothrow_invocable_v<CompletionFunction&>, "coir: a barrier's completion must not throw");
+
+  class arrival_wait final : public detail::barrier_core::phase_wait {
+   public:
+    explicit arrival_wait(barrier& at) noexcept : phase_wait(at.core_, 0), at_(&at) {}
+
+    bool try_now() {
+      this->join(at_->arrive_as(1, false));
+      return false;
+    }
+
+   private:
+    barrier* at_;
+  };
 
  public:
   /// Names the phase that an arrival belongs to.
@@ -88,6 +119,15 @@ class barrier {
 
   /// wait(arrive()).
   void arrive_and_wait() { core_.wait(arrive_as(1, false)); }
+
+  /// `co_await b.async_wait(std::move(token))` and `co_await b.async_arrive_and_wait()` in a coir::async: as wait() and
+  /// arrive_and_wait(), but that the coroutine waits, and not a fiber. It arrives when it is awaited.
+  detail::queue_awaiter<detail::barrier_core::phase_wait> async_wait(arrival_token&& arrived) const noexcept {
+    return detail::queue_awaiter<detail::barrier_core::phase_wait>(std::in_place, core_, arrived.phase_);
+  }
+  detail::queue_awaiter<arrival_wait> async_arrive_and_wait() noexcept {
+    return detail::queue_awaiter<arrival_wait>(std::in_place, *this);
+  }
 
   /// Arrives, and is no longer expected in the phases to come. As arrive().
   void arrive_and_drop() { arrive_as(1, true); }

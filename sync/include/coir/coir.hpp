@@ -4,6 +4,7 @@
 #include <coir/async.hpp>
 #include <coir/barrier.hpp>
 #include <coir/chan.hpp>
+#include <coir/concurrent.hpp>
 #include <coir/condition_variable.hpp>
 #include <coir/context.hpp>
 #include <coir/coroutine.hpp>
@@ -15,6 +16,7 @@
 #include <coir/metrics.hpp>
 #include <coir/mutex.hpp>
 #include <coir/once.hpp>
+#include <coir/parallel.hpp>
 #include <coir/recursive_mutex.hpp>
 #include <coir/runtime.hpp>
 #include <coir/select.hpp>

@@ -11,23 +11,58 @@
 // A stop request may come for a waiter that has been notified and has not run since, when the variable may be gone. So
 // the callback reaches the variable through the entry alone, which leads there as long as it is queued.
 //
-// Every wait returns, or throws, with the user's lock held again, whatever ended it.
-// Thread safety: all members at once. notify happens before the return of the wait that it wakes.
-// May be destroyed when all who wait have been notified, even if they have not returned yet; the destructor then waits
-// for those that have not looked at their notification, and may move the calling fiber to another thread.
+// Every wait returns, or throws, with the user's lock held again, whatever ended it. Waiting is a cancellation point,
+// locking again is none. (If the unwinding of a certain deadlock ends that, the lock is not held: std::unique_lock
+// knows.) Thread safety: all members at once. notify happens before the return of the wait that it wakes. May be
+// destroyed when all who wait have been notified, even if they have not returned yet; the destructor then waits for
+// those that have not looked at their notification, and may move the calling fiber to another thread.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
+#include <mutex>
+#include <shared_mutex>
 #include <stop_token>
+#include <type_traits>
 #include <utility>
 
-#include <coir/stop_hook.hpp>
+#include <coir/async.hpp>
+#include <coir/detail/queued_wait.hpp>
+#include <coir/detail/stop_hook.hpp>
+#include <coir/detail/wait_list.hpp>
 #include <coir/this_fiber.hpp>
-#include <coir/wait_list.hpp>
 
 namespace coir {
+
+namespace detail {
+
+/// How a coroutine locks again what it has unlocked: what to await, and what to do then.
+template <class Lock>
+struct async_relock {
+  static auto await(Lock& mutex) requires requires { mutex.async_lock(); }
+  { return mutex.async_lock(); }
+  static void adopt(Lock&) noexcept {}
+};
+template <class Mutex>
+struct async_relock<std::unique_lock<Mutex>> {
+  static auto await(std::unique_lock<Mutex>& lock) requires requires { lock.mutex()->async_lock(); }
+  { return lock.mutex()->async_lock(); }
+  static void adopt(std::unique_lock<Mutex>& lock) { lock = std::unique_lock<Mutex>(*lock.mutex(), std::adopt_lock); }
+};
+template <class Mutex>
+struct async_relock<std::shared_lock<Mutex>> {
+  static auto await(std::shared_lock<Mutex>& lock) requires requires { lock.mutex()->async_lock_shared(); }
+  { return lock.mutex()->async_lock_shared(); }
+  static void adopt(std::shared_lock<Mutex>& lock) { lock = std::shared_lock<Mutex>(*lock.mutex(), std::adopt_lock); }
+};
+template <class Lock>
+concept async_relockable = requires(Lock& lock) {
+  async_relock<Lock>::await(lock);
+};
+
+}  // namespace detail
 
 class condition_variable {
  public:
@@ -89,9 +124,63 @@ class condition_variable {
     return wait_for_predicate(lock, detail::deadline_after(d), &stop, predicate);
   }
 
+  /// `co_await c.async_wait(lock)` and so on in a coir::async: as the above, but that the coroutine waits, and not a
+  /// fiber, to be notified and then for the lock; in the same queue. The lock is a std::unique_lock or std::shared_lock
+  /// of one of coir's mutexes that can be awaited, or such a mutex itself; it must stay where it is. Each allocates a
+  /// frame, those with a predicate one more. Those with a time throw std::bad_alloc and std::system_error (no thread).
+  template <class Lock>
+  async<void> async_wait(Lock& lock) {
+    return async_wait_once<false>(lock, detail::no_deadline, nullptr);
+  }
+  template <class Lock, class Predicate>
+  async<void> async_wait(Lock& lock, Predicate&& predicate) {
+    detail::check_made_in_co_await<Predicate>();
+    return async_wait_while_not(lock, std::forward<Predicate>(predicate));
+  }
+  template <class Lock, class Clock, class Duration>
+  async<std::cv_status> async_wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> t) {
+    return async_wait_once<true>(lock, detail::deadline_at(t), nullptr);
+  }
+  template <class Lock, class Rep, class Period>
+  async<std::cv_status> async_wait_for(Lock& lock, std::chrono::duration<Rep, Period> d) {
+    return async_wait_once<true>(lock, detail::deadline_after(d), nullptr);
+  }
+  template <class Lock, class Clock, class Duration, class Predicate>
+  async<bool> async_wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> t, Predicate&& predicate) {
+    detail::check_made_in_co_await<Predicate>();
+    return async_wait_for_predicate<true>(lock, std::stop_token(), detail::deadline_at(t),
+                                          std::forward<Predicate>(predicate));
+  }
+  template <class Lock, class Rep, class Period, class Predicate>
+  async<bool> async_wait_for(Lock& lock, std::chrono::duration<Rep, Period> d, Predicate&& predicate) {
+    detail::check_made_in_co_await<Predicate>();
+    return async_wait_for_predicate<true>(lock, std::stop_token(), detail::deadline_after(d),
+                                          std::forward<Predicate>(predicate));
+  }
+  template <class Lock, class Predicate>
+  async<bool> async_wait(Lock& lock, std::stop_token stop, Predicate&& predicate) {
+    detail::check_made_in_co_await<Predicate>();
+    return async_wait_for_predicate<false>(lock, std::move(stop), detail::no_deadline,
+                                           std::forward<Predicate>(predicate));
+  }
+  template <class Lock, class Clock, class Duration, class Predicate>
+  async<bool> async_wait_until(Lock& lock, std::stop_token stop, std::chrono::time_point<Clock, Duration> t,
+                               Predicate&& predicate) {
+    detail::check_made_in_co_await<Predicate>();
+    return async_wait_for_predicate<true>(lock, std::move(stop), detail::deadline_at(t),
+                                          std::forward<Predicate>(predicate));
+  }
+  template <class Lock, class Rep, class Period, class Predicate>
+  async<bool> async_wait_for(Lock& lock, std::stop_token stop, std::chrono::duration<Rep, Period> d,
+                             Predicate&& predicate) {
+    detail::check_made_in_co_await<Predicate>();
+    return async_wait_for_predicate<true>(lock, std::move(stop), detail::deadline_after(d),
+                                          std::forward<Predicate>(predicate));
+  }
+
  private:
   /// Guarded by the lock of waiters_.
-  struct entry : detail::wait_node {
+  struct entry : detail::queued_wait {
     bool asleep = false;  // then a notifier must claim it
     bool popped = false;  // by a notifier that had nobody to claim: not asleep yet, or timed out; counted in departing_
     bool chosen = false;  // popped, before it slept, by notify_one(): that is spent
@@ -102,9 +191,27 @@ class condition_variable {
     condition_variable* where = nullptr;
   };
 
+  /// The sleep of one that has enlisted; see queued_wait.hpp.
+  class sleep final {
+   public:
+    sleep(condition_variable& on, entry& e) noexcept : on_(&on), entry_(&e) {}
+
+    detail::wait_place place() const noexcept { return on_->waiters_.place(); }
+    detail::wait_node& node() const noexcept { return *entry_; }
+    detail::wait_reason why() const noexcept { return {"condition_variable wait", on_}; }
+    static constexpr bool is_lock() noexcept { return false; }
+    static constexpr bool try_now() noexcept { return false; }
+    bool enter() noexcept;
+    detail::wake leave(detail::wake how) noexcept;
+    static detail::wake outcome(detail::wake how) noexcept { return how; }  // the lock has to be had before all else
+
+   private:
+    condition_variable* on_;
+    entry* entry_;
+  };
+
   void enlist(entry& e, bool stoppable) noexcept;
   void withdraw(entry& e) noexcept;
-  detail::wake sleep(entry& e, detail::deadline until) noexcept;
   void wake_first(detail::wake_list& wakes) noexcept;
   bool wake(entry& e, detail::wake_list& wakes) noexcept;
   static void leave(entry& e) noexcept;
@@ -115,9 +222,33 @@ class condition_variable {
   template <class Lock, class Predicate>
   bool wait_for_predicate(Lock& lock, detail::deadline until, const std::stop_token* stop, Predicate& predicate);
 
+  template <class Lock>
+  void unlock(Lock& lock, entry& e, const std::stop_token* stop);
+  template <bool timed, class Lock>
+  async<std::conditional_t<timed, std::cv_status, void>> async_wait_once(Lock& lock, detail::deadline until,
+                                                                         const std::stop_token* stop);
+  template <class Lock, class Predicate>
+  async<void> async_wait_while_not(Lock& lock, Predicate predicate);
+  template <bool timed, class Lock, class Predicate>
+  async<bool> async_wait_for_predicate(Lock& lock, std::stop_token stop, detail::deadline until, Predicate predicate);
+
   detail::wait_list waiters_;
   std::uint64_t departing_ = 0;  // popped entries whose owners have yet to take the lock once more
 };
+
+/// Enlists, then unlocks.
+template <class Lock>
+void condition_variable::unlock(Lock& lock, entry& e, const std::stop_token* stop) {
+  enlist(e, stop != nullptr);
+  try {
+    lock.unlock();
+  } catch (...) {
+    withdraw(e);
+    throw;
+  }
+  // A request that came before enlist() has found nobody to wake.
+  if (stop != nullptr && stop->stop_requested()) wake_stopped(e);
+}
 
 template <class Lock>
 std::cv_status condition_variable::wait_once(Lock& lock, detail::deadline until, const std::stop_token* stop) {
@@ -127,19 +258,12 @@ std::cv_status condition_variable::wait_once(Lock& lock, detail::deadline until,
     auto on_stop = [&e] { wake_stopped(e); };
     detail::stop_hook<decltype(on_stop)> hook;
     if (stop != nullptr) hook.set(*stop, on_stop);
-    enlist(e, stop != nullptr);
-    try {
-      lock.unlock();
-    } catch (...) {
-      withdraw(e);
-      throw;
-    }
-    // A request that came before enlist() has found nobody to wake.
-    if (stop != nullptr && stop->stop_requested()) wake_stopped(e);
-    how = sleep(e, until);
+    unlock(lock, e, stop);
+    sleep notified(*this, e);
+    how = detail::block(notified, until);
   }
   {
-    const uncancellable relock;
+    const detail::lock_wait relock(detail::this_waiter());
     lock.lock();
   }
   if (how == detail::wake::cancelled) detail::throw_cancelled();
@@ -154,6 +278,60 @@ bool condition_variable::wait_for_predicate(Lock& lock, detail::deadline until, 
     if (wait_once(lock, until, stop) == std::cv_status::timeout) return predicate();
   }
   return true;
+}
+
+template <bool timed, class Lock>
+async<std::conditional_t<timed, std::cv_status, void>> condition_variable::async_wait_once(
+    Lock& lock, detail::deadline until, const std::stop_token* stop) {
+  static_assert(detail::async_relockable<Lock>,
+                "coir: a coroutine waits with a std::unique_lock or std::shared_lock of a mutex of coir's that it can "
+                "lock by co_await, or with such a mutex itself");
+  detail::wake how{};
+  std::exception_ptr error;
+  {
+    entry e;
+    auto on_stop = [&e] { wake_stopped(e); };
+    detail::stop_hook<decltype(on_stop)> hook;
+    if (stop != nullptr) hook.set(*stop, on_stop);
+    unlock(lock, e, stop);
+    if constexpr (timed) {
+      try {
+        how = co_await detail::timed_queue_awaiter<sleep>(until, *this, e);
+      } catch (...) {  // the deadline could not be armed
+        withdraw(e);
+        error = std::current_exception();
+      }
+    } else {
+      how = co_await detail::queue_awaiter<sleep>(std::in_place, *this, e);
+    }
+  }
+  co_await detail::async_relock<Lock>::await(lock);
+  detail::async_relock<Lock>::adopt(lock);
+  if (error) std::rethrow_exception(std::move(error));
+  if (how == detail::wake::cancelled) detail::throw_cancelled();
+  if constexpr (timed) co_return how == detail::wake::timed_out ? std::cv_status::timeout : std::cv_status::no_timeout;
+}
+
+template <class Lock, class Predicate>
+async<void> condition_variable::async_wait_while_not(Lock& lock, Predicate predicate) {
+  while (!predicate()) co_await async_wait_once<false>(lock, detail::no_deadline, nullptr);
+}
+
+/// `stop`: without a state, if none is to be heeded.
+template <bool timed, class Lock, class Predicate>
+async<bool> condition_variable::async_wait_for_predicate(Lock& lock, std::stop_token stop, detail::deadline until,
+                                                         Predicate predicate) {
+  const std::stop_token* const heeded = stop.stop_possible() ? &stop : nullptr;
+  while (!predicate()) {
+    if (stop.stop_requested()) co_return false;
+    if constexpr (timed) {
+      const std::cv_status how = co_await async_wait_once<true>(lock, until, heeded);
+      if (how == std::cv_status::timeout) co_return predicate();
+    } else {
+      co_await async_wait_once<false>(lock, until, heeded);
+    }
+  }
+  co_return true;
 }
 
 }  // namespace coir

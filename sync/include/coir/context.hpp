@@ -37,8 +37,8 @@
 #include <typeinfo>
 #include <utility>
 
-#include <coir/context_node.hpp>
-#include <coir/park.hpp>
+#include <coir/detail/context_node.hpp>
+#include <coir/detail/park.hpp>
 #include <coir/task_group.hpp>  // what belongs to cancellation is found through either header
 #include <coir/timeout.hpp>
 
@@ -61,7 +61,7 @@ class context {
     return node != nullptr ? node->done() : recv_chan<void>();
   }
 
-  /// Why it has ended: `cancelled`, or `timed_out` if a deadline passed; null while it is live.
+  /// Why it has ended: context_cancelled, or `timed_out` if a deadline passed; null while it is live.
   std::exception_ptr err() const noexcept {
     const auto node = cancellable();
     return node != nullptr ? node->error() : nullptr;
@@ -106,8 +106,8 @@ class cancel_function {
  public:
   cancel_function() noexcept = default;
 
-  /// Returns when the context and all below it have ended (or are being ended by another call). The first call counts.
-  /// From any fiber or thread; does not block.
+  /// Returns when the context and all below it have ended: by this call, or by another one at the same time, for which
+  /// it waits awake. The first call counts. From any fiber or thread; does not block.
   void operator()(const std::exception_ptr& cause = {}) const noexcept;
 
  private:

@@ -17,7 +17,7 @@
 #include <memory>
 #include <type_traits>
 
-#include <coir/local_table.hpp>
+#include <coir/detail/local_table.hpp>
 
 namespace coir {
 

@@ -6,8 +6,9 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 
-#include <coir/countdown.hpp>
+#include <coir/detail/countdown.hpp>
 
 namespace coir {
 
@@ -31,11 +32,22 @@ class latch {
   /// Blocks until the count is zero. Throws `cancelled`, but only if it would block.
   void wait() const { count_.wait(); }
 
+  /// `co_await l.async_wait()` in a coir::async: as wait(), but that the coroutine waits, and not a fiber.
+  detail::queue_awaiter<detail::countdown::zero_wait> async_wait() const noexcept {
+    return detail::queue_awaiter<detail::countdown::zero_wait>(std::in_place, count_);
+  }
+
   /// count_down(n), wait(). May be destroyed when all who wait, or arrive and wait, but the last to arrive have
   /// returned.
   void arrive_and_wait(std::int64_t n = 1) {
     if (checked(n) > 0 && count_.subtract(n)) return;  // who has waited may have destroyed it by now
     wait();
+  }
+
+  /// `co_await l.async_arrive_and_wait(n)`: likewise. Arrives when it is awaited; throws as count_down(), and
+  /// `cancelled`, when the arrival stands.
+  detail::queue_awaiter<detail::countdown::arrival> async_arrive_and_wait(std::int64_t n = 1) {
+    return detail::queue_awaiter<detail::countdown::arrival>(std::in_place, count_, checked(n));
   }
 
  private:

@@ -20,23 +20,23 @@
 #pragma once
 
 #include <atomic>
-#include <coroutine>
 #include <cstdint>
+#include <utility>
 
-#include <coir/park.hpp>
-#include <coir/spin_lock.hpp>
-#include <coir/stackless.hpp>
+#include <coir/detail/park.hpp>
+#include <coir/detail/queued_wait.hpp>
+#include <coir/detail/spin_lock.hpp>
 
 namespace coir {
 
 namespace detail {
 
+/// `slot` is the mutex if that is to be handed over: to a coroutine, which cannot come back to take it.
 struct mutex_waiter : wait_node {
   deadline since = 0;
-  bool hand_over = false;  ///< it cannot come back to take the mutex: a coroutine
 };
 
-class lock_awaiter;
+class handed_over_lock;
 
 }  // namespace detail
 
@@ -52,8 +52,10 @@ class mutex {
   mutex& operator=(const mutex&) = delete;
 
   /// Blocks until the mutex is free and takes it. Not recursive: a second lock by its owner waits forever.
-  /// Throws `cancelled` if it would block and the calling fiber is cancelled; the mutex is then not taken.
-  /// The unlock before happens before lock() returns.
+  /// Locking is no cancellation point, as pthread_mutex_lock() is none: neither a cancellation nor an expired timeout
+  /// ends it, so a lock_guard in a destructor is safe. Who must bound the wait uses timed_mutex. Only the unwinding of
+  /// a certain deadlock that this call is a part of throws `cancelled` from it; the mutex is then not taken. The unlock
+  /// before happens before lock() returns.
   void lock() {
     // acquire: pairs with the release of the unlock before.
     if ((state_.fetch_or(held, std::memory_order_acquire) & held) != 0) [[unlikely]]
@@ -62,8 +64,8 @@ class mutex {
 
   /// `co_await m.async_lock()` in a coir::async: as lock(), but that the coroutine waits, and not a fiber; the mutex is
   /// then handed to it. For RAII adopt it: `std::unique_lock held(m, std::adopt_lock);`. The coroutine may unlock it on
-  /// another thread. Throws `cancelled` as lock() does; std::logic_error if it is kept and awaited a second time.
-  detail::lock_awaiter async_lock() noexcept;
+  /// another thread. No cancellation point either; std::logic_error if it is kept and awaited a second time.
+  detail::queue_awaiter<detail::handed_over_lock> async_lock() noexcept;
 
   /// Takes the mutex if it is free. Never blocks, never fails spuriously.
   bool try_lock() noexcept {
@@ -83,11 +85,11 @@ class mutex {
   }
 
  protected:
-  /// Spins, then sleeps. True: taken; false: the deadline has passed. Throws `cancelled`.
+  /// Spins, then sleeps. True: taken; false: the deadline has passed. Throws `cancelled`, of a deadlock.
   bool lock_contended(detail::deadline until);
 
  private:
-  friend class detail::lock_awaiter;
+  friend class detail::handed_over_lock;
 
   static constexpr std::uint32_t held = 1, queued = 2, woken = 4, granted = 8, tick = 16, ticks = 31 * tick;
   static constexpr std::uint32_t of_woken = woken | granted | ticks;  // what the one that was woken clears
@@ -97,8 +99,6 @@ class mutex {
   bool take_or_announce(bool was_woken) noexcept;
   void forget_queued_if_empty() noexcept;
   void unlock_contended(std::uint32_t seen);
-  bool suspend(detail::mutex_waiter& node, std::coroutine_handle<> where) noexcept;
-  void resumed(detail::mutex_waiter& node);
 
   std::atomic<std::uint32_t> state_{0};
   detail::spin_lock queue_lock_;  // innermost but for what unpark() takes, and that is called without it
@@ -107,27 +107,28 @@ class mutex {
   detail::deadline woken_since_ = 0;  // since when the one that was woken has waited; the owner's
 };
 
-class [[nodiscard]] detail::lock_awaiter {
+/// A coroutine's lock; see queued_wait.hpp. Whoever unlocks hands over to it, so that it need not be resumed just to
+/// find the mutex taken.
+class detail::handed_over_lock {
  public:
-  explicit lock_awaiter(mutex& m) noexcept : mutex_(m) {}
-  lock_awaiter(const lock_awaiter&) = delete;
-  lock_awaiter& operator=(const lock_awaiter&) = delete;
+  explicit handed_over_lock(mutex& m) noexcept { node_.slot = &m; }
 
-  bool await_ready() {
-    begin_await(node_);
-    return mutex_.try_lock();
-  }
-  template <async_coroutine Promise>
-  bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
-    return mutex_.suspend(node_, where);
-  }
-  void await_resume() { mutex_.resumed(node_); }
+  wait_place place() const noexcept { return {of().queue_lock_, of().waiters_}; }
+  wait_node& node() noexcept { return node_; }
+  wait_reason why() const noexcept { return {"mutex lock", node_.slot}; }
+  static constexpr bool is_lock() noexcept { return true; }
+  bool try_now() const noexcept { return of().try_lock(); }
+  bool enter() noexcept;
+  wake leave(wake how) noexcept;
 
  private:
-  mutex& mutex_;
+  mutex& of() const noexcept { return *static_cast<mutex*>(node_.slot); }
+
   mutex_waiter node_;
 };
 
-inline detail::lock_awaiter mutex::async_lock() noexcept { return detail::lock_awaiter(*this); }
+inline detail::queue_awaiter<detail::handed_over_lock> mutex::async_lock() noexcept {
+  return detail::queue_awaiter<detail::handed_over_lock>(std::in_place, *this);
+}
 
 }  // namespace coir

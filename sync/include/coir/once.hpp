@@ -13,14 +13,17 @@
 #include <type_traits>
 #include <utility>
 
-#include <coir/is_async.hpp>
-#include <coir/wait_list.hpp>
+#include <coir/async.hpp>
+#include <coir/detail/is_async.hpp>
+#include <coir/detail/wait_list.hpp>
 
 namespace coir {
 
 class once;
 template <class F, class... Args>
 void call_once(once& flag, F&& f, Args&&... args);
+template <class F>
+async<void> async_call_once(once& flag, F&& f);
 
 class once {
  public:
@@ -32,8 +35,28 @@ class once {
  private:
   template <class F, class... Args>
   friend void call_once(once& flag, F&& f, Args&&... args);
+  template <class F>
+  friend async<void> async_call_once(once& flag, F&& f);
+  template <class F>
+  static async<void> async_call(once& flag, F f);
+
+  /// Until it is done, or this one's turn to do it; see queued_wait.hpp.
+  class turn final : public detail::queued_wait {
+   public:
+    explicit turn(once& of) noexcept : of_(&of) {}
+
+    detail::wait_place place() const noexcept { return of_->waiters_.place(); }
+    detail::wait_reason why() const noexcept { return {"call_once", of_}; }
+    bool enter() noexcept;
+    detail::wake leave(detail::wake how) noexcept;
+    bool outcome(detail::wake how) const;
+
+   private:
+    once* of_;
+  };
 
   bool begin();  // true: the caller is to do it, then to call one of
+  detail::queue_awaiter<turn> async_begin() noexcept { return detail::queue_awaiter<turn>(std::in_place, *this); }
   void succeed() noexcept;
   void fail() noexcept;  // the first who waits does it, else the next who comes
 
@@ -53,6 +76,33 @@ void call_once(once& flag, F&& f, Args&&... args) {
   if (flag.done_.load(std::memory_order_acquire) || !flag.begin()) return;
   try {
     std::invoke(std::forward<F>(f), std::forward<Args>(args)...);
+  } catch (...) {
+    flag.fail();
+    throw;
+  }
+  flag.succeed();
+}
+
+/// `co_await async_call_once(flag, f)` in a coir::async: as call_once(), and among the callers of that, but that the
+/// coroutine waits, and not a fiber. f is an ordinary function, or returns an async, which is awaited. The flag must
+/// outlive it. Allocates a frame.
+template <class F>
+async<void> async_call_once(once& flag, F&& f) {
+  detail::check_made_in_co_await<F>();
+  return once::async_call<std::decay_t<F>>(flag, std::forward<F>(f));
+}
+
+template <class F>
+async<void> once::async_call(once& flag, F f) {
+  // acquire: pairs with the release in succeed().
+  if (flag.done_.load(std::memory_order_acquire)) co_return;
+  const bool mine = co_await flag.async_begin();
+  if (!mine) co_return;
+  try {
+    if constexpr (detail::is_async<std::invoke_result_t<F&>>)
+      static_cast<void>(co_await f());
+    else
+      static_cast<void>(f());
   } catch (...) {
     flag.fail();
     throw;

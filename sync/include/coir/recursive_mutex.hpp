@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <stdexcept>
 
+#include <coir/detail/park.hpp>
 #include <coir/mutex.hpp>
-#include <coir/park.hpp>
 
 namespace coir {
 
@@ -17,7 +17,7 @@ class recursive_mutex {
   recursive_mutex(const recursive_mutex&) = delete;
   recursive_mutex& operator=(const recursive_mutex&) = delete;
 
-  /// Blocks while another fiber or thread owns it. Throws `cancelled` if it would block.
+  /// Blocks while another fiber or thread owns it. No cancellation point: see mutex.hpp.
   void lock() {
     if (again()) return;
     mutex_.lock();

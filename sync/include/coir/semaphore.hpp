@@ -10,12 +10,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
-#include <coir/permits.hpp>
+#include <coir/detail/permits.hpp>
 
 namespace coir {
 
 class semaphore {
+  using acquire_wait = detail::permits::request;
+
  public:
   using count_type = std::int64_t;
 
@@ -55,6 +58,33 @@ class semaphore {
   template <class Clock, class Duration>
   bool acquire_until(std::chrono::time_point<Clock, Duration> t) {
     return acquire_until(1, t);
+  }
+
+  /// `co_await s.async_acquire(n)` and so on in a coir::async: as acquire(n), acquire_for(n, d) and acquire_until(n,
+  /// t), but that the coroutine waits, and not a fiber; in the same queue. The time counts from the call. Those with a
+  /// time return whether the permits were acquired, and throw std::bad_alloc and std::system_error (no thread) besides.
+  detail::queue_awaiter<acquire_wait> async_acquire(count_type n = 1) {
+    check(n);
+    return detail::queue_awaiter<acquire_wait>(std::in_place, permits_, n);
+  }
+  template <class Rep, class Period>
+  detail::timed_queue_awaiter<acquire_wait> async_acquire_for(count_type n, std::chrono::duration<Rep, Period> d) {
+    check(n);
+    return detail::timed_queue_awaiter<acquire_wait>(detail::deadline_after(d), permits_, n);
+  }
+  template <class Rep, class Period>
+  detail::timed_queue_awaiter<acquire_wait> async_acquire_for(std::chrono::duration<Rep, Period> d) {
+    return async_acquire_for(1, d);
+  }
+  template <class Clock, class Duration>
+  detail::timed_queue_awaiter<acquire_wait> async_acquire_until(count_type n,
+                                                                std::chrono::time_point<Clock, Duration> t) {
+    check(n);
+    return detail::timed_queue_awaiter<acquire_wait>(detail::deadline_at(t), permits_, n);
+  }
+  template <class Clock, class Duration>
+  detail::timed_queue_awaiter<acquire_wait> async_acquire_until(std::chrono::time_point<Clock, Duration> t) {
+    return async_acquire_until(1, t);
   }
 
   /// Gives n permits back; wakes as many waiters as that suffices for. Never blocks.

@@ -9,21 +9,24 @@
 
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
-#include <coir/permits.hpp>
+#include <coir/detail/permits.hpp>
 
 namespace coir {
 
 class shared_mutex {
+  using taking = detail::permits::request;
+
  public:
   constexpr shared_mutex() noexcept = default;
   shared_mutex(const shared_mutex&) = delete;
   shared_mutex& operator=(const shared_mutex&) = delete;
 
-  /// Blocks until nobody else holds it. Throws `cancelled` if it would block. Not recursive.
+  /// Blocks until nobody else holds it. Not recursive. No cancellation point, nor is any of the others: see mutex.hpp.
   void lock() { permits_.acquire(all); }
   bool try_lock() noexcept { return permits_.try_acquire(all); }
-  /// False if the time was over first. Throws `cancelled`.
+  /// False if the time was over first.
   template <class Rep, class Period>
   bool try_lock_for(std::chrono::duration<Rep, Period> d) {
     return permits_.acquire(all, detail::deadline_after(d));
@@ -32,16 +35,29 @@ class shared_mutex {
   bool try_lock_until(std::chrono::time_point<Clock, Duration> t) {
     return permits_.acquire(all, detail::deadline_at(t));
   }
+  /// `co_await m.async_lock()` and so on in a coir::async: as lock(), try_lock_for(d), try_lock_until(t), but that the
+  /// coroutine waits, and not a fiber; in the same queue. For RAII adopt it: `std::unique_lock held(m,
+  /// std::adopt_lock);`. The coroutine may unlock it on another thread. Those with a time throw std::bad_alloc and
+  /// std::system_error (no thread).
+  detail::queue_awaiter<taking> async_lock() noexcept { return async_take(all); }
+  template <class Rep, class Period>
+  detail::timed_queue_awaiter<taking> async_try_lock_for(std::chrono::duration<Rep, Period> d) {
+    return async_take(all, detail::deadline_after(d));
+  }
+  template <class Clock, class Duration>
+  detail::timed_queue_awaiter<taking> async_try_lock_until(std::chrono::time_point<Clock, Duration> t) {
+    return async_take(all, detail::deadline_at(t));
+  }
   /// Never blocks. Throws std::logic_error if it is not exclusively held.
   void unlock() {
     if (!permits_.release(all)) [[unlikely]]
       refuse_unlock();
   }
 
-  /// Blocks while a writer holds it, or waited before. Throws `cancelled` if it would block.
+  /// Blocks while a writer holds it, or waited before. No cancellation point.
   void lock_shared() { permits_.acquire(1); }
   bool try_lock_shared() noexcept { return permits_.try_acquire(1); }
-  /// False if the time was over first. Throws `cancelled`.
+  /// False if the time was over first.
   template <class Rep, class Period>
   bool try_lock_shared_for(std::chrono::duration<Rep, Period> d) {
     return permits_.acquire(1, detail::deadline_after(d));
@@ -49,6 +65,16 @@ class shared_mutex {
   template <class Clock, class Duration>
   bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> t) {
     return permits_.acquire(1, detail::deadline_at(t));
+  }
+  /// The same for readers, to be adopted by a std::shared_lock.
+  detail::queue_awaiter<taking> async_lock_shared() noexcept { return async_take(1); }
+  template <class Rep, class Period>
+  detail::timed_queue_awaiter<taking> async_try_lock_shared_for(std::chrono::duration<Rep, Period> d) {
+    return async_take(1, detail::deadline_after(d));
+  }
+  template <class Clock, class Duration>
+  detail::timed_queue_awaiter<taking> async_try_lock_shared_until(std::chrono::time_point<Clock, Duration> t) {
+    return async_take(1, detail::deadline_at(t));
   }
   /// Never blocks. Throws std::logic_error if no reader holds it.
   void unlock_shared() {
@@ -58,13 +84,20 @@ class shared_mutex {
   }
 
  private:
+  detail::queue_awaiter<taking> async_take(detail::permits::count n) noexcept {
+    return detail::queue_awaiter<taking>(std::in_place, permits_, n);
+  }
+  detail::timed_queue_awaiter<taking> async_take(detail::permits::count n, detail::deadline until) noexcept {
+    return detail::timed_queue_awaiter<taking>(until, permits_, n);
+  }
+
   [[noreturn]] static void refuse_unlock();
   [[noreturn]] static void refuse_unlock_shared();
 
   // A reader takes one permit, a writer all; and there are never so many readers.
   static constexpr detail::permits::count all = detail::permits::count{1} << 62;
 
-  detail::permits permits_{all, "shared_mutex lock"};
+  detail::permits permits_{all, "shared_mutex lock", detail::permits::kind::lock};
 };
 
 }  // namespace coir

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include <coir/async.hpp>
 #include <coir/condition_variable.hpp>
 #include <coir/error.hpp>
 #include <coir/mutex.hpp>
@@ -44,16 +45,7 @@ class single_flight {
   V run(const K& key, F&& f) {
     static_assert(std::is_invocable_v<F>, "coir: the function of a single_flight takes no arguments (capture instead)");
     std::unique_lock lock(mutex_);
-    const auto [place, leads] = flights_.try_emplace(key);
-    if (leads) {
-      try {
-        place->second = std::make_shared<flight>();
-      } catch (...) {
-        flights_.erase(place);
-        throw;
-      }
-    }
-    const std::shared_ptr<flight> joined = place->second;
+    const auto [joined, leads] = board(key);
     if (!leads && !take_over(key, *joined, lock)) {
       lock.unlock();
       return joined->get();
@@ -63,10 +55,18 @@ class single_flight {
     return joined->get();
   }
 
+  /// `co_await flights.async_run(key, f)` in a coir::async: as run(), and among the callers of that, but that the
+  /// coroutine waits, and not a fiber. f is an ordinary function, or returns an async, which is awaited. Copies the
+  /// key; allocates frames.
+  template <class F>
+  async<V> async_run(const K& key, F&& f) {
+    detail::check_made_in_co_await<F>();
+    return async_fly<std::decay_t<F>>(key, std::forward<F>(f));
+  }
+
   /// The next run() of the key begins anew, even if one is under way; who shares that one goes on sharing it. Throws
   /// what Hash and Equal throw.
   void forget(const K& key) {
-    const uncancellable short_wait;
     const std::scoped_lock lock(mutex_);
     flights_.erase(key);
   }
@@ -89,16 +89,42 @@ class single_flight {
     }
   };
 
+  /// Under mutex_: the flight of the key, and whether it is new, and the caller leads it.
+  std::pair<std::shared_ptr<flight>, bool> board(const K& key) {
+    const auto [place, leads] = flights_.try_emplace(key);
+    if (leads) {
+      try {
+        place->second = std::make_shared<flight>();
+      } catch (...) {
+        flights_.erase(place);
+        throw;
+      }
+    }
+    return {place->second, leads};
+  }
+
   /// Waits for the flight's end (false), or until its leader has left it and the caller leads it (true).
   bool take_over(const K& key, flight& joined, std::unique_lock<mutex>& lock) {
     ++joined.waiting;
     try {
       joined.changed.wait(lock, [&joined] { return joined.now != stage::running; });
     } catch (...) {
-      --joined.waiting;
-      if (joined.now == stage::leaderless) seek_leader(key, joined);
+      give_up(key, joined, lock);
       throw;
     }
+    return succeeds(joined);
+  }
+
+  /// One who waits does so no longer, since that has thrown.
+  void give_up(const K& key, flight& joined, std::unique_lock<mutex>& lock) {
+    // It did not get the mutex if a deadlock is being unwound. Whoever has that unwinds too, or this throws again.
+    if (!lock.owns_lock()) lock.lock();
+    --joined.waiting;
+    if (joined.now == stage::leaderless) seek_leader(key, joined);
+  }
+
+  /// Under mutex_, of one who has waited: whether it leads from now on.
+  static bool succeeds(flight& joined) noexcept {
     --joined.waiting;
     if (joined.now == stage::ended) return false;
     joined.now = stage::running;
@@ -126,14 +152,94 @@ class single_flight {
     {
       const uncancellable end;
       const std::scoped_lock lock(mutex_);
-      if (left) {
-        led.now = stage::leaderless;
-        seek_leader(key, led);
-      } else {
-        led.now = stage::ended;
-        led.changed.notify_all();
-        remove(key, led);
+      end_lead(key, led, left);
+    }
+    if (left) std::rethrow_exception(own);
+  }
+
+  /// Under mutex_. `left`: its leader was cancelled.
+  void end_lead(const K& key, flight& led, bool left) {
+    if (left) {
+      led.now = stage::leaderless;
+      seek_leader(key, led);
+    } else {
+      led.now = stage::ended;
+      led.changed.notify_all();
+      remove(key, led);
+    }
+  }
+
+  template <class F>
+  async<V> async_fly(K key, F f) {
+    co_await mutex_.async_lock();
+    std::unique_lock lock(mutex_, std::adopt_lock);
+    const std::pair<std::shared_ptr<flight>, bool> boarded = board(key);
+    flight& joined = *boarded.first;
+    bool leads = boarded.second;
+    if (!leads) {
+      ++joined.waiting;
+      const auto landed = [&joined] { return joined.now != stage::running; };
+      try {
+        co_await joined.changed.async_wait(lock, landed);
+      } catch (...) {
+        give_up(key, joined, lock);
+        throw;
       }
+      leads = succeeds(joined);
+    }
+    lock.unlock();
+    if (leads) {
+      bool begun = false;
+      try {
+        co_await async_lead(key, joined, f, begun);
+      } catch (...) {
+        if (begun) throw;
+        joined.error = std::current_exception();  // there was no memory for its frame
+      }
+      if (!begun) {
+        const uncancellable end;
+        co_await mutex_.async_lock();
+        const std::unique_lock landed(mutex_, std::adopt_lock);
+        end_lead(key, joined, false);
+      }
+    }
+    if constexpr (std::is_void_v<V>)
+      joined.get();
+    else
+      co_return joined.get();
+  }
+
+  template <class F>
+  async<void> async_lead(const K& key, flight& led, F& f, bool& begun) {
+    begun = true;
+    bool left = false;
+    std::exception_ptr own;
+    try {
+      if constexpr (detail::is_async<std::invoke_result_t<F&>>) {
+        if constexpr (std::is_void_v<V>) {
+          co_await f();
+          led.value.emplace();
+        } else {
+          auto&& result = co_await f();
+          led.value.emplace(std::forward<decltype(result)>(result));
+        }
+      } else if constexpr (std::is_void_v<V>) {
+        f();
+        led.value.emplace();
+      } else {
+        led.value.emplace(f());
+      }
+    } catch (const cancelled&) {
+      left = true;
+      own = std::current_exception();
+    } catch (...) {
+      led.error = std::current_exception();
+    }
+    {
+      const uncancellable end;
+      co_await mutex_.async_lock();
+      const std::unique_lock lock(mutex_, std::adopt_lock);
+      end_lead(key, led, left);
     }
     if (left) std::rethrow_exception(own);
   }

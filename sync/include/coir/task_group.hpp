@@ -8,6 +8,12 @@
 // A child fails when an exception leaves it; but `cancelled` is no failure. The first failure cancels the other
 // children (their blocking calls throw `cancelled`) and is what wait() rethrows; later ones are dropped. From then on
 // the group is over: spawn() does nothing. A group without a failure may be used again after wait().
+//
+// A child that was cancelled, and ended by that, has not done its work, and wait() does not return as if it had: it
+// throws task_cancelled, as task::get() does. That is so if somebody else cancelled it (runtime::cancel(), the
+// unwinding of a deadlock), which does not cancel its siblings, or if another wait() of the group was cancelled. A
+// child that throws `cancelled` itself, though nobody has cancelled it, has ended as it wanted to.
+//
 // No child outlives the group: the destructor cancels and joins what is left.
 //
 // Thread safety: all members at once, from fibers and plain threads (spawn() from fibers alone, those of children of
@@ -27,19 +33,22 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/async.hpp>
 #include <coir/context.hpp>
+#include <coir/detail/wait_list.hpp>
 #include <coir/error.hpp>
 #include <coir/runtime.hpp>
 #include <coir/source_location.hpp>
 #include <coir/task.hpp>
 #include <coir/timeout.hpp>
-#include <coir/wait_list.hpp>
 
 namespace coir {
 
 class task_group;
 
 namespace detail {
+
+class crew;
 
 /// A child: freed by the last of its fiber and who is stopping it.
 class group_child : public task_state {
@@ -125,30 +134,53 @@ class task_group {
   /// children end, a higher one lets blocked spawners on. Throws std::invalid_argument if n is 0. Does not block.
   void set_limit(std::size_t n);
 
-  /// Blocks until no child is left; then rethrows the first failure, if there was one (each time it is called). If the
-  /// calling fiber is cancelled meanwhile, cancels the children, joins them, and throws `cancelled`; the group is over
-  /// then. May be called from a plain thread.
+  /// Blocks until no child is left; then rethrows the first failure, if there was one; else throws task_cancelled if a
+  /// child was cancelled or the group was, see above (but `cancelled` if the calling fiber is being cancelled itself).
+  /// Each time it is called. If the calling fiber is cancelled meanwhile, cancels the children, joins them, and throws
+  /// `cancelled`; the group is over then. May be called from a plain thread.
   void wait();
+
+  /// `co_await group.async_wait()` in a coir::async: as wait(), but that the coroutine waits, and not a fiber.
+  /// Allocates a frame.
+  async<void> async_wait();
 
  private:
   friend class detail::group_child;
+  friend class detail::crew;
 
   void start(detail::scheduler& where, detail::group_child& child);
   bool admit(detail::group_child& child);
   void link(detail::group_child& child) noexcept;
   void unlink(detail::group_child& child) noexcept;
   void child_failed(std::exception_ptr error) noexcept;
-  void child_ended(detail::group_child& child) noexcept;
+  void child_ended(detail::group_child& child, bool unwound) noexcept;
   void leave(detail::wake_list& wakes) noexcept;
   void grant(detail::wake_list& wakes) noexcept;
   detail::group_child* end_group(detail::wake_list& wakes) noexcept;
   void stop() noexcept;
   static void stop_all(detail::group_child* chain) noexcept;
-  detail::wake sleep(detail::wait_queue& queue, detail::wait_node& node, const char* what) noexcept;
   void join_uncancellable() noexcept;
+  void rethrow_failure();
+
+  /// Until no child is left; see queued_wait.hpp.
+  class join final : public detail::queued_wait {
+   public:
+    join(task_group& of, const char* what) noexcept : of_(&of), what_(what) {}
+
+    detail::wait_place place() const noexcept { return {of_->lock_, of_->joiners_}; }
+    detail::wait_reason why() const noexcept { return {what_, of_}; }
+    bool enter() noexcept;
+    detail::wake leave(detail::wake how) noexcept;
+    static detail::wake outcome(detail::wake how) noexcept { return how; }  // one that is cancelled has more to do
+
+   private:
+    task_group* of_;
+    const char* what_;
+  };
 
   detail::spin_lock lock_;  // innermost; guards all that follows
   bool over_ = false;       // failed, or cancelled
+  bool unwound_ = false;    // a child has ended by its cancellation
   std::size_t running_ = 0;
   std::size_t limit_ = no_limit;
   detail::group_child* children_ = nullptr;

@@ -17,7 +17,7 @@ class timed_mutex : private mutex {
   using mutex::unlock;
 
   /// As lock(), but returns false, the mutex not taken, when the time is over first; takes a free one though the time
-  /// is over. Throws `cancelled` if it would block and the calling fiber is cancelled.
+  /// is over. No cancellation point.
   template <class Rep, class Period>
   bool try_lock_for(std::chrono::duration<Rep, Period> d) {
     return try_lock() || lock_contended(detail::deadline_after(d));
@@ -26,6 +26,21 @@ class timed_mutex : private mutex {
   bool try_lock_until(std::chrono::time_point<Clock, Duration> t) {
     return try_lock() || lock_contended(detail::deadline_at(t));
   }
+
+  /// `co_await m.async_try_lock_for(d)`, `co_await m.async_try_lock_until(t)` in a coir::async: the same for
+  /// coroutines. See async_lock(). Also throw std::bad_alloc and std::system_error (no thread).
+  template <class Rep, class Period>
+  detail::timed_queue_awaiter<detail::handed_over_lock> async_try_lock_for(std::chrono::duration<Rep, Period> d) {
+    return detail::timed_queue_awaiter<detail::handed_over_lock>(detail::deadline_after(d), as_mutex());
+  }
+  template <class Clock, class Duration>
+  detail::timed_queue_awaiter<detail::handed_over_lock> async_try_lock_until(
+      std::chrono::time_point<Clock, Duration> t) {
+    return detail::timed_queue_awaiter<detail::handed_over_lock>(detail::deadline_at(t), as_mutex());
+  }
+
+ private:
+  mutex& as_mutex() noexcept { return *this; }
 };
 
 }  // namespace coir

@@ -4,7 +4,8 @@
 //
 // f runs in the calling fiber (or plain thread). When the time is over, the call that f is blocked in throws
 // `cancelled`, and so does every later one that would block; f unwinds, and timeout() throws `timed_out`. A call that
-// need not block does not look, and code that computes is not interrupted. An uncancellable section defers it.
+// need not block does not look, and code that computes is not interrupted. An uncancellable section defers it, and so
+// does a wait for a lock (park.hpp: lock_wait), since locking is no cancellation point: bound that by timed_mutex.
 //
 // Timeouts nest: whichever is over, what blocks throws `cancelled`; it is the timeout() whose own time is over that
 // turns it into `timed_out`, so an outer expiry passes through the inner timeouts as `cancelled`. When timeout() is
@@ -15,10 +16,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <coir/alarm.hpp>
+#include <coir/detail/alarm.hpp>
+#include <coir/detail/is_async.hpp>
+#include <coir/detail/park.hpp>
 #include <coir/error.hpp>
-#include <coir/is_async.hpp>
-#include <coir/park.hpp>
 
 namespace coir {
 

@@ -15,8 +15,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <coir/countdown.hpp>
-#include <coir/local_table.hpp>
+#include <coir/detail/countdown.hpp>
+#include <coir/detail/local_table.hpp>
 #include <coir/runtime.hpp>
 #include <coir/source_location.hpp>
 
@@ -44,6 +44,11 @@ class wait_group {
   /// counted may still be running. For fibers that use variables of the caller, which is to be cancelled, there is
   /// task_group.
   void wait() { count_.wait(); }
+
+  /// `co_await group.async_wait()` in a coir::async: as wait(), but that the coroutine waits, and not a fiber.
+  detail::queue_awaiter<detail::countdown::zero_wait> async_wait() noexcept {
+    return detail::queue_awaiter<detail::countdown::zero_wait>(std::in_place, count_);
+  }
 
   /// Starts f as coir::go does, counted until it has ended, by an exception too (which then is that of a `go` fiber).
   /// What f captured, and its fiber_locals, are destroyed before it counts as done. Throws not_in_runtime,

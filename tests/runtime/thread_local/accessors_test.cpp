@@ -10,8 +10,8 @@
 #include <coir/runtime.hpp>
 
 #include "coir_test.hpp"
-#include "fiber.hpp"
-#include "worker.hpp"
+#include "fiber/fiber.hpp"
+#include "sched/worker.hpp"
 
 namespace {
 

@@ -1,0 +1,49 @@
+// What cannot be thrown: a message on stderr that a person can act on, then the end of the process.
+#pragma once
+
+#include <exception>
+#include <ostream>
+#include <streambuf>
+#include <string>
+
+namespace coir::detail {
+
+/// What is written to it goes to stderr, behind "coir: fatal: ". Needs no memory, of which there may be none.
+class fatal_report : public std::ostream {
+ public:
+  fatal_report();
+  [[noreturn]] void end() noexcept;
+
+ private:
+  class buffer : public std::streambuf {
+   public:
+    buffer() noexcept { setp(text_, text_ + sizeof text_); }
+
+   private:
+    int_type overflow(int_type c) override;
+    int sync() override;
+
+    char text_[1024];
+  };
+
+  buffer buffer_;
+};
+
+/// "coir: fatal: ..." and abort(). For broken invariants and failures with nobody to tell; present in every build.
+template <class... Parts>
+[[noreturn]] void fatal(const Parts&... parts) noexcept {
+  fatal_report out;
+  (static_cast<std::ostream&>(out) << ... << parts);
+  out.end();
+}
+
+/// An invariant that must hold in every build.
+inline void require(bool holds, const char* what) noexcept {
+  if (!holds) [[unlikely]]
+    fatal("broken invariant: ", what);
+}
+
+/// What an exception says: its type and what().
+std::string describe(const std::exception_ptr& error);
+
+}  // namespace coir::detail

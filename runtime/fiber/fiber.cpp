@@ -1,0 +1,20 @@
+#include "fiber/fiber.hpp"
+
+#include <ostream>
+#include <sstream>
+
+namespace coir::detail {
+
+std::ostream& operator<<(std::ostream& out, const fiber& f) {
+  out << "fiber " << f.id;
+  if (f.name) out << " \"" << f.name.text() << '"';
+  return out << ", spawned at " << f.spawn_file << ':' << f.line;
+}
+
+std::string describe(const fiber& f) {
+  std::ostringstream out;
+  out << f;
+  return out.str();
+}
+
+}  // namespace coir::detail

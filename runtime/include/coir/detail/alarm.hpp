@@ -1,0 +1,64 @@
+// A function called once, at a deadline: what timers, tickers and deadlines of contexts are made of. Not for users: the
+// spellings here may change.
+//
+// Armed by a fiber, an alarm lies with the timers of the fiber's processor and is fired by that runtime's workers;
+// armed by a plain thread, with those of a thread of the library's own (runtime/sched/outside_timers.hpp). Either
+// counts as a pending timer: no deadlock is reported while one might still wake somebody. But it does not keep a
+// runtime from ending: an alarm that lies with a runtime that has ended is never called.
+#pragma once
+
+#include <cstdint>
+
+#include <coir/detail/park.hpp>
+
+namespace coir::detail {
+
+struct start_record;
+struct timer_node;
+
+/// One alarm is used by one at a time: its owner's lock, if it has one, sees to that. From any thread or fiber, each
+/// time from another one if need be, and with spin locks held.
+class alarm {
+ public:
+  /// Called with nothing held, on a thread of the library; must not block, and not run code of the user.
+  using function = void (*)(void* arg, std::uint64_t stamp) noexcept;
+
+  alarm() noexcept = default;
+  ~alarm() { disarm(); }
+  alarm(const alarm&) = delete;
+  alarm& operator=(const alarm&) = delete;
+
+  /// What comes before this happens before the call. Calls f(arg, stamp) once `when` has come; never on the caller's
+  /// stack, however long it is past. Not while armed (an alarm that has fired is not). f may arm it again. Throws
+  /// std::bad_alloc, std::system_error (no thread).
+  void arm(deadline when, function f, void* arg, std::uint64_t stamp = 0);
+
+  /// Moves an armed one to another time and stamp where it lies, which costs less than disarm() and arm(). False, and
+  /// nothing is changed, if that cannot be done: it is not armed, f is being called, or it lies with another processor.
+  bool move(deadline when, std::uint64_t stamp) noexcept;
+
+  /// True: it was armed, and f will never be called. False: it was not armed, or f has been, or is being, called.
+  bool disarm() noexcept;
+
+ private:
+  timer_node* node_ = nullptr;  // ours unless armed or dead (timer_heap.hpp)
+};
+
+/// Ends the process with a report: for an alarm's function, which has nobody to throw to.
+[[noreturn]] void no_memory_for(const char* what) noexcept;
+
+/// A runtime by name: it may end meanwhile.
+class runtime_name {
+ public:
+  /// The calling fiber's. Throws not_in_runtime, naming `what`, outside one.
+  explicit runtime_name(const char* what);
+
+  /// Makes the record runnable there and takes it over; false if that runtime has ended, or is about to. Never blocks;
+  /// from any thread. As deep as can be: it may be about the frame of whoever set the timer.
+  bool start(start_record* record) const noexcept;
+
+ private:
+  std::uint64_t serial_;
+};
+
+}  // namespace coir::detail

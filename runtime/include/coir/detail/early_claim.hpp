@@ -1,0 +1,51 @@
+// How somebody who does not hold the locks of a sleeper's nodes, and may come before its wait has begun, ends the wait:
+// a stop callback, an alarm, a task that ends. Not for users.
+//
+// It stores come_ and then loads word_, the sleeper stores word_ and then loads come_, all four seq_cst: at least one
+// of them sees the other's store. Sees the sleeper it, it takes its wait back; sees the other the word, it claims that
+// very wait, if it is not over. If both see, the claim fails, since the word's generation has moved on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <coir/detail/park.hpp>
+
+namespace coir::detail {
+
+class early_claim {
+ public:
+  void prepare(waiter& self) noexcept {
+    come_.store(false, std::memory_order_relaxed);
+    word_.store(0, std::memory_order_relaxed);
+    self_ = &self;
+  }
+
+  /// Publishes the word of the wait that has begun. True: the other has come before; do not sleep.
+  bool look(std::uint64_t word) noexcept {
+    word_.store(word, std::memory_order_seq_cst);
+    return come_.load(std::memory_order_seq_cst);
+  }
+
+  /// By the other. True: the wait is its to end, and it must unpark the sleeper; until then this is here.
+  [[nodiscard]] bool claim(waiter::state as, wait_node* node = nullptr) noexcept {
+    come_.store(true, std::memory_order_seq_cst);
+    const std::uint64_t word = word_.load(std::memory_order_seq_cst);
+    return word != 0 && self_->claim_from_outside(word, as, node);
+  }
+
+  /// The same, and wakes the sleeper. True: this may be gone.
+  bool end_wait(waiter::state as, wait_node* node = nullptr) noexcept {
+    waiter& sleeper = *self_;
+    if (!claim(as, node)) return false;
+    unpark(sleeper);
+    return true;
+  }
+
+ private:
+  std::atomic<bool> come_{false};
+  std::atomic<std::uint64_t> word_{0};  // 0: no wait has begun (a word that waits is never 0)
+  waiter* self_ = nullptr;
+};
+
+}  // namespace coir::detail

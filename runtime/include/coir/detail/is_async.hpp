@@ -1,0 +1,45 @@
+// async<T> by name, for those who run a function, and must not mistake one that returns an async for one that has run.
+// Not for users.
+#pragma once
+
+#include <type_traits>
+
+namespace coir {
+
+template <class T = void>
+class async;  // <coir/async.hpp>
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_async = false;
+template <class T>
+inline constexpr bool is_async<async<T>> = true;
+
+/// Of a function that is called for its effect: nothing of an async runs before it is awaited or started.
+template <class Result>
+constexpr void check_has_run() {
+  static_assert(!is_async<std::remove_cvref_t<Result>>,
+                "coir: this function returns a coir::async, which nobody would run; go() it in an ordinary function");
+}
+
+/// GCC before 13 destroys twice a closure that is made within a co_await expression; which does no harm to one that
+/// captures references and numbers. `Given` as it was deduced for a forwarding reference.
+template <class Given>
+inline constexpr bool may_be_made_in_co_await =
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+    std::is_reference_v<Given> || std::is_trivially_destructible_v<Given>;
+#else
+    true;
+#endif
+
+/// Of a function that is given to what is to be awaited.
+template <class Given>
+constexpr void check_made_in_co_await() {
+  static_assert(may_be_made_in_co_await<Given>,
+                "coir: this compiler destroys twice a closure that is made within a co_await expression; give it a "
+                "name, and pass it as an lvalue: auto f = [...] {...}; co_await c.async_wait(lock, f)");
+}
+
+}  // namespace detail
+}  // namespace coir

@@ -1,0 +1,48 @@
+// From the copy of a suspended stack to the calls that it is made of, by libunwind. Without it (or on another machine
+// than x86-64) there are none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "observe/fiber_snapshot.hpp"
+
+namespace coir::detail {
+
+/// Of the innermost call first: where each goes on.
+struct call_stack {
+  std::vector<std::uintptr_t> addresses;
+  bool whole = false;  // down to the fiber's first call
+};
+
+class unwinder {
+ public:
+  unwinder();
+  ~unwinder();
+  unwinder(const unwinder&) = delete;
+  unwinder& operator=(const unwinder&) = delete;
+
+  static bool available() noexcept;
+
+  /// Never reads beyond the copy but in the program's files, so that it may be wrong.
+  call_stack unwind(const stack_copy& stack);
+
+  /// "name(parameters)+0x1b [program+0x11b]": demangled, with where it lies in its file.
+  const std::string& describe(std::uintptr_t address);
+
+  /// Without what lies in the runtime at either end: so that the call which the user has made comes first.
+  void trim(std::vector<std::uintptr_t>& addresses);
+
+ private:
+  struct space;
+  std::unique_ptr<space> space_;
+  std::map<std::uintptr_t, std::pair<std::string, std::string>> names_;  // the symbol, and the description
+
+  const std::pair<std::string, std::string>& look_up(std::uintptr_t address);
+};
+
+}  // namespace coir::detail

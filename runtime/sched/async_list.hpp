@@ -1,0 +1,58 @@
+// The asyncs and callbacks of a runtime that have not ended: for the report of a deadlock and for cancelling all. A
+// list each for so many shards, chosen by address, so that processors seldom meet at a lock. Neighbours in memory share
+// a shard, since taking one out of a list touches its neighbours there.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include <coir/detail/spin_lock.hpp>
+#include <coir/detail/stackless.hpp>
+
+namespace coir::detail {
+
+class async_list {
+ public:
+  void add(stackless& s) noexcept {
+    shard& in = shard_of(s);
+    in.lock.lock();
+    s.previous_ = nullptr;
+    s.next_ = in.first;
+    if (in.first != nullptr) in.first->previous_ = &s;
+    in.first = &s;
+    in.lock.unlock();
+  }
+
+  void remove(stackless& s) noexcept {
+    shard& in = shard_of(s);
+    in.lock.lock();
+    (s.previous_ != nullptr ? s.previous_->next_ : in.first) = s.next_;
+    if (s.next_ != nullptr) s.next_->previous_ = s.previous_;
+    in.lock.unlock();
+  }
+
+  /// f(stackless&), under the lock of its shard, so that it does not end meanwhile.
+  template <class F>
+  void for_each(F&& f) {
+    for (shard& in : shards_) {
+      const std::lock_guard locked(in.lock);
+      for (stackless* s = in.first; s != nullptr; s = s->next_) f(*s);
+    }
+  }
+
+ private:
+  struct alignas(64) shard {
+    spin_lock lock;  // lock order: before the lock of a task, and so before the run queues
+    stackless* first = nullptr;
+  };
+
+  shard& shard_of(const stackless& s) noexcept {
+    return shards_[(reinterpret_cast<std::uintptr_t>(&s) >> 14) % shards_.size()];
+  }
+
+  std::array<shard, 16> shards_;
+};
+
+}  // namespace coir::detail

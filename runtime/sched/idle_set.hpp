@@ -1,0 +1,147 @@
+// A runtime's idle processors, its sleeping workers, and who is to wake for the next deadline. How they come to rest
+// and are woken: idle.cpp, wake.cpp; how a processor is taken away from a worker that runs: retake.cpp.
+//
+// Every processor is
+//   busy      it has an owner
+//   idle      in processors_, and counted in word_. Nothing lies in its rings.
+// Every worker is in one of these states; all transitions are under the lock:
+//   running   owns a processor                     -> lost: retake(), hand_off()   -> asleep: release_and_sleep()
+//   lost      runs a fiber, owns none              -> running: take_idle_for()     -> asleep: sleep_as_spare()
+//   asleep    in sleepers_, or without a thread    -> running: whoever hands it a processor: wake_searcher(), retake(),
+//             (worker_supply.hpp)                     hand_off(), or itself, take_idle_processor()
+//
+// Invariants, while the lock is free:
+//  1. The count in word_ is that of processors_, and changes with it: who sees 0 there has seen no idle processor.
+//  2. deadline_ is the earliest of the idle processors' timers when one of them came or went last.
+//  3. The keeper is a sleeper, and sleeps until keeper_deadline_ or less. Who takes it sees to it that somebody else
+//     wakes by deadline_, or wakes the monitor.
+//  4. A lost worker's fiber is live: while lost() != 0 nothing is quiescent.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <coir/detail/park.hpp>
+#include <coir/detail/spin_lock.hpp>
+
+#include "base/counter.hpp"
+#include "base/internal_memory.hpp"
+
+namespace coir::detail {
+
+class processor;
+class worker;
+
+class alignas(64) idle_set {
+ public:
+  /// `cpus`: more workers than these are not woken to run beside each other.
+  idle_set(std::uint32_t processors, std::uint32_t cpus) : size_(processors), cpus_(cpus) {
+    processors_.reserve(processors);
+    sleepers_.reserve(processors);
+  }
+  idle_set(const idle_set&) = delete;
+  idle_set& operator=(const idle_set&) = delete;
+
+  // ---- without the lock: hints, but behind the fences of the idle protocol
+
+  /// How many processors are idle, plus monitor_sleeps while it does: so that one load tells whether a push has anybody
+  /// to tell.
+  std::uint32_t word() const noexcept { return word_.load(std::memory_order_relaxed); }
+  static constexpr std::uint32_t monitor_sleeps = 1U << 16;
+  static constexpr std::uint32_t count_mask = monitor_sleeps - 1;
+
+  std::uint32_t count() const noexcept { return word() & count_mask; }
+  bool all_idle() const noexcept { return count() == size_; }
+
+  /// With so many idle: whether one may be woken to run beside the others.
+  bool may_wake(std::uint32_t idle) const noexcept { return idle != 0 && size_ - idle < cpus_; }
+
+  std::uint32_t cpus() const noexcept { return cpus_; }
+
+  /// The earliest timer of the idle processors.
+  deadline earliest() const noexcept { return deadline_.load(std::memory_order_relaxed); }
+
+  /// Another number whenever a processor ceases to be idle.
+  std::uint64_t epoch() const noexcept { return epoch_.value(); }
+
+  /// By the monitor: that it sleeps, or does not.
+  void set_monitor_sleeps() noexcept { word_.fetch_or(monitor_sleeps, std::memory_order_seq_cst); }
+  void clear_monitor_sleeps() noexcept { word_.fetch_and(~monitor_sleeps, std::memory_order_seq_cst); }
+
+  // ---- workers that search, or have been woken to
+  std::uint32_t searching() const noexcept { return searching_.load(std::memory_order_relaxed); }
+  void add_searcher() noexcept { searching_.fetch_add(1, std::memory_order_seq_cst); }
+  bool add_searcher_below(std::uint32_t most) noexcept {
+    std::uint32_t now = searching();
+    while (now < most)
+      if (searching_.compare_exchange_weak(now, now + 1, std::memory_order_seq_cst)) return true;
+    return false;
+  }
+  /// True: it was the last.
+  bool remove_searcher() noexcept { return searching_.fetch_sub(1, std::memory_order_seq_cst) == 1; }
+
+  /// The scheduler's coarse time. It is read by all who read word_, so it is in its cache line.
+  std::int64_t coarse_time() const noexcept { return coarse_time_.load(std::memory_order_relaxed); }
+  void set_coarse_time(std::int64_t time) noexcept { coarse_time_.store(time, std::memory_order_relaxed); }
+
+  // ---- lock order: after the registry's, before processor::lock_ and the shared queues'
+  void lock() noexcept { lock_.lock(); }
+  void unlock() noexcept { lock_.unlock(); }
+
+  // ---- under the lock
+
+  /// A processor without an owner is idle.
+  void put(processor& p) noexcept;
+  bool has_processor() const noexcept { return !processors_.empty(); }
+  std::size_t processors() const noexcept { return processors_.size(); }
+  std::size_t sleepers() const noexcept { return sleepers_.size(); }
+  std::uint32_t lost() const noexcept { return lost_; }
+
+  /// Gives an idle processor, which there is, to a worker that is not in sleepers_ any more.
+  processor& hand_over(worker& w) noexcept;
+
+  /// Any sleeper, which leaves sleepers_; null if nobody sleeps. The keeper stays with its timeout if anybody else is
+  /// there.
+  worker* take_sleeper() noexcept;
+  bool keeps(const worker& w) const noexcept { return keeper_ == &w; }
+  void end_keeping(const worker& w) noexcept;  // if it does
+
+  /// If `next` is before the keeper's deadline: w, which is about to sleep until then, is the keeper.
+  bool keep(const worker& w, deadline next) noexcept;
+  /// Nobody wakes in time for the idle processors' next timer.
+  bool unkept() const noexcept { return earliest() < keeper_deadline_; }
+
+  void add_sleeper(worker& w) noexcept { sleepers_.push_back(&w); }  // there is room: reserve_sleepers()
+  void remove_sleeper(worker& w) noexcept { std::erase(sleepers_, &w); }
+  void reserve_sleepers(std::size_t n) { sleepers_.reserve(n); }
+
+  /// A worker has lost its processor; a lost one is not lost any more.
+  void add_lost() noexcept { ++lost_; }
+  void remove_lost() noexcept { --lost_; }
+
+  /// Timers of idle processors have been fired.
+  void publish_earliest() noexcept;
+
+ private:
+  friend struct debug_layout;
+
+  // Read by every push, written rarely.
+  std::atomic<std::uint32_t> word_{0};
+  std::atomic<std::uint32_t> searching_{0};
+  std::atomic<deadline> deadline_{no_deadline};
+  std::atomic<std::int64_t> coarse_time_{0};
+  const std::uint32_t size_;  // how many processors there are
+  const std::uint32_t cpus_;
+
+  alignas(64) spin_lock lock_;
+  std::vector<processor*> processors_;
+  internal_vector<worker*> sleepers_;
+  const worker* keeper_ = nullptr;  // the sleeper with the next deadline as its timeout
+  deadline keeper_deadline_ = no_deadline;
+  counter epoch_;           // (any)
+  std::uint32_t lost_ = 0;  // workers that run a fiber without a processor
+};
+
+}  // namespace coir::detail

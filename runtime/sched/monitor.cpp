@@ -1,0 +1,287 @@
+#include "sched/monitor.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include <sys/prctl.h>
+
+#include "base/clock.hpp"
+#include "base/futex.hpp"
+#include "sched/kernel_view.hpp"
+#include "sched/registry.hpp"
+#include "sched/scheduler.hpp"
+
+namespace coir::detail {
+
+namespace {
+
+constexpr std::int64_t smallest_delay = 50'000;
+constexpr std::int64_t suspicious_delay = 150'000;
+constexpr std::int64_t delay_if_waiting = 400'000;  // with attention asked for at the second look: pick.cpp
+constexpr std::int64_t longest_delay = 8 * delay_if_waiting;
+constexpr std::int64_t overdue_timer = 1'000'000;
+constexpr std::int64_t overdue_search = 1'000'000;  // of who searches, for 50 us, or wakes somebody who will
+constexpr std::int64_t pushing_slices = 10;
+constexpr unsigned idle_polls_before_sleep = 2;
+
+// Every trim_period the memory of stacks that were free all the time, but for a few, goes back: all of it when
+// everything is idle, a share else.
+constexpr std::int64_t trim_period = 1'000'000'000;
+constexpr std::size_t stacks_kept = 1024;
+constexpr unsigned busy_trims = 64;
+constexpr std::size_t trim_batch = stack_pool::part_stacks;
+
+/// Whether something that p's worker does not run waits there. What waits in the shared queues waits behind all.
+bool waits_behind(const processor& p, deadline time) noexcept {
+  return !p.fresh.empty() || !p.ready.empty() || !p.yielded.empty() ||
+         p.next_is.load(std::memory_order_relaxed) != next_state::none || p.timers.earliest() < time - overdue_timer;
+}
+
+void mark_overdue(processor& p) noexcept {
+  p.forget_useless_wakes();
+  p.overdue.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void monitor::start(scheduler& s) {
+  thread_ = runtime_threads::start([this, &s] { run(s); });
+}
+
+void monitor::stop() noexcept {
+  if (!thread_.joinable()) return;
+  runtime_threads::forget(1);
+  word_.store(ending, std::memory_order_seq_cst);
+  futex_wake(word_);
+  thread_.join();
+}
+
+void monitor::run(scheduler& s) noexcept {
+  ::prctl(PR_SET_TIMERSLACK, 5'000UL);
+  const std::uint32_t count = s.processor_count();
+  std::int64_t delay = smallest_delay;
+  unsigned idle_polls = 0;
+  std::uint64_t epoch = 0;
+  std::int64_t last_trim = s.clock().now();
+  std::int64_t stale_since = 0;
+  deadline next_line = schedtrace_ != 0 ? born_ + schedtrace_ : no_deadline;  // of COIR_DEBUG=schedtrace
+  const auto line_due = [&] { return next_line != no_deadline && next_line <= s.clock().now(); };
+  while (word_.load(std::memory_order_acquire) != ending) {
+    if (line_due()) next_line = print_schedtrace(s);
+    const std::uint32_t idle = s.idle().count();
+    // Idle time and again, as with many sleepers, is not idle: to be woken each time costs more than to look.
+    if (const std::uint64_t current = s.idle().epoch(); idle != count || current != epoch) {
+      idle_polls = 0;
+      epoch = current;
+    }
+    if (idle == count && s.queues().empty() && ++idle_polls >= idle_polls_before_sleep) {
+      std::uint32_t awake = polling;
+      word_.compare_exchange_strong(awake, asleep, std::memory_order_seq_cst);
+      s.idle().set_monitor_sleeps();
+      s.costs().membarriers.add();
+      heavy_fence();  // pairs with the light one between a push and the load of idle_, and in wake()
+      while (all_quiet(s) && word_.load(std::memory_order_relaxed) == asleep && !line_due()) {
+        if (s.pool().free_count() <= stacks_kept) {
+          s.costs().futex_calls.add();
+          futex_wait(word_, asleep, next_line);
+        } else {
+          futex_wait(word_, asleep, std::min(last_trim + trim_period, next_line));
+          last_trim = trim_stacks(s, last_trim, s.clock().now());
+        }
+      }
+      s.idle().clear_monitor_sleeps();
+      std::uint32_t slept = asleep;
+      word_.compare_exchange_strong(slept, polling, std::memory_order_seq_cst);
+      idle_polls = 0;
+      // What was left to it beside an idle processor waits for this look; else for the running fiber.
+      delay = s.idle().may_wake(s.idle().count()) ? smallest_delay : delay_if_waiting;
+      continue;
+    }
+    const std::int64_t time = s.clock().now();
+    last_trim = trim_stacks(s, last_trim, time);
+    s.costs().futex_calls.add();
+    const deadline timer = std::min(timer_, no_deadline - delay_if_waiting);
+    futex_wait(word_, polling, std::min({time + delay, std::max(timer, time) + delay_if_waiting, next_line}));
+    s.costs().looks.add();
+    const finding found = look(s);
+    if (found != finding::stale) stale_since = 0;
+    switch (found) {
+      case finding::nothing:
+        delay = std::clamp(delay * 2, delay_if_waiting, longest_delay);
+        break;
+      case finding::waiting:
+        delay = delay_if_waiting;
+        break;
+      case finding::idle_beside:  // a second look soon tells whether it is being served; then not so soon again
+        delay = delay == smallest_delay ? delay_if_waiting : smallest_delay;
+        break;
+      case finding::suspicious:
+        delay = suspicious_delay;
+        break;
+      case finding::stale:
+        delay = smallest_delay;
+        if (stale_since == 0) stale_since = time;
+        if (s.clock().now() - stale_since < overdue_search) {
+          s.wake_one(nullptr);
+        } else {  // the operating system has descheduled who searches: the others are not to wait for that one
+          s.idle().add_searcher();
+          s.wake_searcher(nullptr);
+          stale_since = 0;
+        }
+        break;
+    }
+  }
+}
+
+// At one moment: else a worker might take a processor after the one load and what is shared before the other, and the
+// monitor would sleep beside a fiber that runs, while that worker was the one who kept the next deadline.
+bool monitor::all_quiet(scheduler& s) const noexcept {
+  const std::lock_guard locked(s.idle());
+  return s.idle().all_idle() && s.queues().empty();
+}
+
+// Returns when it was last done. Not to the end if the monitor is woken meanwhile: something depends on it.
+std::int64_t monitor::trim_stacks(scheduler& s, std::int64_t last, std::int64_t time) noexcept {
+  if (time - last < trim_period) return last;
+  const std::uint32_t before = word_.load(std::memory_order_relaxed);
+  std::size_t left = s.pool().unused();
+  for (unsigned i = 0; left != 0 && (i < busy_trims || s.idle().all_idle()); ++i) {
+    if (const std::uint32_t current = word_.load(std::memory_order_relaxed); current != before || current == ending)
+      break;
+    const std::size_t n = s.pool().trim(stacks_kept, std::min(left, trim_batch));
+    if (n == 0) break;
+    left -= n;
+  }
+  return time;
+}
+
+// What has waited at p from the last look to this one (pick.cpp).
+void monitor::ask_attention(processor& p, const watch& last, const watch& current, const shared_work& shared,
+                            bool due) noexcept {
+  std::uint8_t ask = 0;
+  if (due) ask |= attention::due_timers;
+  if (shared.any) ask |= attention::shared;
+  if (current.tick != last.tick) {  // else nobody has gone before
+    if (!p.ready.empty() && current.ready_head == last.ready_head) ask |= attention::ready;
+    if (!p.yielded.empty() && current.yielded_head == last.yielded_head) ask |= attention::yielded;
+    const bool fresh = !p.fresh.empty();
+    if (shared.spilled || (fresh && current.fresh_head == last.fresh_head)) ask |= attention::fresh;
+    if (shared.spilling || ((fresh || shared.spilled) && current.begun == last.begun)) ask |= attention::starved;
+  }
+  const std::uint8_t before = p.attention.load(std::memory_order_relaxed);
+  if ((before & attention::turn) != 0) {  // it is over: the others have the time until the next look
+    p.attention.fetch_and(static_cast<std::uint8_t>(~attention::turn), std::memory_order_relaxed);
+    ask &= static_cast<std::uint8_t>(~(attention::starved | attention::yielded));
+  }
+  if ((ask & ~before) != 0) p.attention.fetch_or(ask, std::memory_order_relaxed);
+}
+
+/// One look at every processor.
+monitor::finding monitor::look(scheduler& s) noexcept {
+  const std::size_t spilled = s.queues().spilled_fresh().size();
+  const shared_work shared{!s.queues().empty(), spilled != 0, spilled > spilled_before_};
+  spilled_before_ = spilled;
+  const std::uint32_t idle = s.idle().count();
+  const bool somebody_idle = idle != 0;
+  const bool room = s.idle().may_wake(idle);  // for one more beside those that run
+  const deadline time = s.clock().now();
+  s.set_coarse_time(time);
+  const deadline of_idle = s.idle().earliest();
+  bool stale = shared.any && room;
+  bool suspicious = false;
+  bool all_stand_still = true;
+  bool queued = shared.any;  // work waits somewhere: a blocked worker's processor could serve it
+  bool waiting = shared.any;
+  bool idle_beside = false;
+  s.idle().lock();
+  timer_ = s.idle().unkept() ? of_idle : no_deadline;
+  s.idle().unlock();
+  for (const auto& p : s.processors()) queued = queued || !p->fresh.empty() || !p->ready.empty() || !p->yielded.empty();
+  for (const auto& each : s.processors()) {
+    processor& p = *each;
+    watch& last = seen_[p.index()];
+    worker* w = p.owner();
+    const watch current{w,
+                        p.tick.load(std::memory_order_relaxed),
+                        p.fresh.head(),
+                        p.ready.head(),
+                        p.yielded.head(),
+                        p.begun.value(),
+                        p.fresh.tail() + p.ready.tail(),
+                        -1,
+                        0,
+                        0,
+                        0};
+    const bool same = last.who == w && last.tick == current.tick;
+    if (w != nullptr) {
+      all_stand_still = all_stand_still && same;
+      if (last.who == w) {
+        const deadline earliest = std::min(p.timers.earliest(), of_idle);
+        ask_attention(p, last, current, shared, earliest <= time);
+      }
+    }
+    if (slow_ && w != nullptr) [[unlikely]]
+      slow_.look(p, *w, time, cpu_time_of(*w));
+    const bool waits = waits_behind(p, time);
+    waiting = waiting || waits || (w != nullptr && p.timers.earliest() <= time);
+    if (w != nullptr) timer_ = std::min(timer_, p.timers.earliest());  // the processor's own pick may come first
+    idle_beside = idle_beside || (waits && room);
+    if (room && ((!p.fresh.empty() && current.fresh_head == last.fresh_head) ||
+                 (!p.ready.empty() && current.ready_head == last.ready_head) ||
+                 (!p.yielded.empty() && current.yielded_head == last.yielded_head) ||
+                 p.timers.earliest() < time - overdue_timer)) {
+      mark_overdue(p);
+      stale = true;
+    }
+    if (w == nullptr || !(waits || queued)) {
+      last = current;
+      continue;
+    }
+    const std::int64_t cpu = cpu_time_of(*w);
+    if (!same || last.cpu < 0) {
+      last = current;
+      last.cpu = last.cpu_first = last.cpu_push = cpu;
+      last.since = time;
+      if (p.timers.earliest() < time - overdue_timer) suspicious = true;
+      continue;
+    }
+    last.fresh_head = current.fresh_head;
+    last.ready_head = current.ready_head;
+    last.yielded_head = current.yielded_head;
+    suspicious = true;
+    const bool stood_still = cpu == last.cpu;
+    last.cpu = cpu;
+    if (std::exchange(last.pushed, current.pushed) != current.pushed) last.cpu_push = cpu;
+    const bool computes = cpu - last.cpu_push >= time_slice_ || cpu - last.cpu_first >= time_slice_ * pushing_slices;
+    if (stood_still && !sleeps_in_kernel(*w)) continue;  // descheduled
+    if (waits && somebody_idle) {
+      mark_overdue(p);
+      stale = true;
+    } else if (stood_still || ((waits || shared.any) && computes)) {
+      if (slow_) [[unlikely]]
+        slow_.about_to_retake(p, *w, time - last.since);
+      if (s.retake(p, *w, current.tick)) {
+        last = {};
+        queued = false;  // one more may suffice; else the next look tells
+      }
+    }
+  }
+  if (shared.any && somebody_idle && all_stand_still) stale = true;
+  if (stale) return finding::stale;
+  if (idle_beside) return finding::idle_beside;
+  if (suspicious) return finding::suspicious;
+  return waiting ? finding::waiting : finding::nothing;
+}
+
+void monitor::wake(idle_costs& costs) noexcept {
+  light_fence();  // pairs with the heavy one in run(): what may wait, then the word
+  std::uint32_t seen = asleep;
+  if (word_.load(std::memory_order_relaxed) != seen) return;
+  if (word_.compare_exchange_strong(seen, polling, std::memory_order_seq_cst)) {
+    costs.futex_calls.add();
+    futex_wake(word_);
+  }
+}
+
+}  // namespace coir::detail

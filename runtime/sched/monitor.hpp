@@ -1,0 +1,120 @@
+// The monitor: a thread that looks, now and then, whether work waits behind a fiber that computes on and on, or that
+// blocks its thread. While processors are idle it wakes a worker that takes the work; else it retakes the processor
+// (retake.cpp). It is what makes the thrifty wake rules of idle.cpp safe.
+//
+// It also finds timers that are overdue because who slept until their deadline was woken for something else, or because
+// their processor's fiber computes.
+//
+// A processor that picks (its tick moves) is fine. One whose tick stands still from one look to the next, while
+// something waits behind it, is judged by its thread:
+//   its CPU clock stands still, and the kernel says that it sleeps    blocked: retaken at once
+//   its CPU clock stands still, and it is runnable                    merely descheduled: nobody's fault, left alone
+//   its CPU clock has moved by options::time_slice at this tick       computing: retaken; but only after pushing_slices
+//                                                                     of them if it keeps starting or waking fibers,
+//                                                                     which costs more without a processor
+//
+// At each look it also asks busy processors for attention to what has waited there since the look before (pick.cpp).
+//
+// It looks every delay_if_waiting while something is queued or a timer is overdue, once more after smallest_delay if
+// that waits beside an idle processor, and more often while something is suspicious. Looks that find nothing become
+// rarer, up to longest_delay: each costs some 20 us of CPU, which at light load would be a tenth of all. But none comes
+// later than delay_if_waiting after the next timer that no sleeper wakes for. It sleeps on
+// word_ while all processors are idle and stay so; monitor_sleeps is then set in idle_. It is woken by whoever
+//   - leaves work on a processor, or arms a timer there, without waking a worker;
+//   - goes idle while another processor is busy;
+//   - takes the sleeper that had the timeout for the next timer;
+// (COIR_DEBUG=schedtrace also wakes it for each line);
+// so nothing can wait for it while it sleeps.
+//
+// Invariant: while word_ is `asleep` and monitor_sleeps is set in idle_, all processors are idle and nothing lies in a
+// shared queue, or somebody who has changed that is about to call wake(). States of word_:
+//   polling -> asleep    the monitor, when all has been quiet time and again
+//   asleep  -> polling   wake(), or the monitor itself
+//   any     -> ending    stop()
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <coir/detail/park.hpp>
+
+#include "base/debug_options.hpp"
+#include "sched/slow_slice.hpp"
+
+namespace coir::detail {
+
+struct idle_costs;
+class processor;
+class scheduler;
+class worker;
+
+class monitor {
+ public:
+  /// `born`: when the runtime began. All memory that it needs is had here: its thread could not say that there is none.
+  monitor(std::size_t processors, std::int64_t time_slice, const debug_options& debug, std::int64_t born)
+      : time_slice_(time_slice),
+        schedtrace_(debug.schedtrace),
+        born_(born),
+        seen_(processors),
+        slow_(debug.slowslice, processors) {}
+
+  /// Throws std::system_error.
+  void start(scheduler& s);
+  void stop() noexcept;  // if it has been started
+
+  /// By whoever leaves something behind that only the monitor would find: a load if it is awake.
+  void wake(idle_costs& costs) noexcept;
+
+ private:
+  enum word : std::uint32_t { polling, asleep, ending };
+
+  /// What it saw of a processor when it last looked.
+  struct watch {
+    worker* who = nullptr;
+    std::uint64_t tick = 0;
+    std::uint32_t fresh_head = 0;
+    std::uint32_t ready_head = 0;
+    std::uint32_t yielded_head = 0;
+    std::uint64_t begun = 0;
+    std::uint32_t pushed = 0;    // moves with each push
+    std::int64_t cpu = -1;       // of the thread, at the last look; -1: not known
+    std::int64_t cpu_first = 0;  // when this tick was first seen
+    std::int64_t cpu_push = 0;   // when the last push was seen, since then
+    std::int64_t since = 0;      // the time when this tick was first seen
+  };
+
+  /// What waits in the shared queues, at one look.
+  struct shared_work {
+    bool any;       // of any kind
+    bool spilled;   // fresh ones
+    bool spilling;  // and more of them than at the last look
+  };
+
+  enum class finding { nothing, waiting, idle_beside, suspicious, stale };
+
+  void run(scheduler& s) noexcept;
+  bool all_quiet(scheduler& s) const noexcept;
+  std::int64_t trim_stacks(scheduler& s, std::int64_t last, std::int64_t time) noexcept;
+  finding look(scheduler& s) noexcept;
+  static void ask_attention(processor& p, const watch& last, const watch& current, const shared_work& shared,
+                            bool due) noexcept;
+  deadline print_schedtrace(scheduler& s);  // schedtrace.cpp
+
+  const std::int64_t time_slice_;
+  const std::int64_t schedtrace_;  // ns between two lines; 0: none
+  const std::int64_t born_;
+  std::atomic<std::uint32_t> word_{polling};
+  std::thread thread_;
+
+  // --- of its thread
+  std::vector<watch> seen_;
+  std::size_t spilled_before_ = 0;  // fresh ones, at the last look
+  deadline timer_ = no_deadline;    // the next one that no sleeper wakes for, as of the last look
+  slow_slices slow_;
+  std::uint64_t retaken_before_ = 0;  // at the last line of schedtrace
+};
+
+}  // namespace coir::detail

@@ -1,0 +1,23 @@
+// The timers of those who have no processor: alarms that plain threads arm. A thread of the library's own fires them.
+// It is started when the first is armed, sleeps while none is due, and is joined when the process exits.
+//
+// The thread counts as one of the runtimes' own, so that it does not make a deadlock uncertain; an alarm that is
+// pending here, or being called, does.
+#pragma once
+
+#include <cstdint>
+
+#include "timer/timer_heap.hpp"
+
+namespace coir::detail::outside_timers {
+
+/// Throws std::bad_alloc, std::system_error (no thread).
+timer_node* arm(deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg, std::uint64_t stamp);
+
+/// Frees the node. True: it had not fired, and never will.
+bool disarm(timer_node* n) noexcept;
+
+/// Whether one is armed, or being called.
+bool pending() noexcept;
+
+}  // namespace coir::detail::outside_timers

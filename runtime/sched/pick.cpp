@@ -1,0 +1,180 @@
+// Picking. A processor looks, in this order, at
+//   next      the fiber that the running one has just made ready. Its data is warm, and a pair that talks stays on one
+//             processor.
+//   ready     woken fibers, the oldest first
+//   fresh     fibers that have not started, the newest first: depth first, so that a tree of fibers needs stacks for a
+//             path and not for a level
+//   yielded   fibers that have yielded, the oldest first. A yield lets everybody else go before, so a fiber that wakes
+//             from a sleep does not wait behind those that compute and yield.
+//   then the injection queue (from foreign threads) and what has spilled over from full rings, ready before fresh.
+//
+// Bound in time. This order alone would let some wait for ever. So the monitor looks at every processor that is busy,
+// every 0.4 ms while anything waits (monitor.hpp), and asks for attention to what has waited there from the look
+// before to this one. The processor serves it at its next pick, however long the picks take:
+//
+//   attention     asked for if                                  served by
+//   due_timers    a timer is due                                firing it before the pick
+//   shared        something lies in a shared queue              an injected fiber, and a batch of what has spilled over
+//   ready         the oldest ready one has not moved            that one; `next` goes to the end of the ready queue:
+//                                                               its chain has used up its time slice
+//   yielded       the oldest one has not moved                  a turn: those that have yielded run, once each
+//   fresh         the oldest one has not moved, or some have    that one
+//                 spilled over
+//   starved       no fresh one has begun; or ever more of       a turn: fresh ones run, newest first, until 16 more are
+//                 them have spilled over                        ready than when it began; then those that are ready run
+//                                                               once each; and so on
+//   turn          (the processor sets it: a turn is under way)  the monitor ends it at its next look
+//
+// What is asked for is served in rounds, one fiber of each kind, so that no kind keeps another waiting when slices are
+// longer than a look. In a turn what is made ready waits in the ready queue, not in `next`. The limit of 16 lets the
+// parents whose children have ended go on, so that trees do not get broad.
+//
+// Where picks are short, 400 us are thousands of them. So every 64th pick also looks at timers, if there are any, and
+// at the shared queues.
+//
+// Rejected: bounds that count picks. They are either checked so often that they cost, or the bound is as long as the
+// slices are: with 5 ms to a slice, every 16th pick was 80 ms. Rejected: reading a clock at each pick, which costs as
+// much as the pick.
+#include <algorithm>
+#include <utility>
+
+#include "sched/switch.hpp"
+
+namespace coir::detail {
+
+bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
+  if (w.current == nullptr) return false;  // on the native stack some have just been fired
+  const deadline earliest = std::min(p.timers.earliest(), idle_.earliest());
+  return earliest != no_deadline && earliest <= clock_.now();
+}
+
+// ---- out of turn ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::uint32_t many_ready = 16;
+constexpr std::uint32_t unneeded_picks = 16;
+
+/// Whether that was asked for; it is no longer.
+bool take_up(processor& p, std::uint8_t what) noexcept {
+  if ((p.attention.load(std::memory_order_relaxed) & what) == 0) return false;
+  p.attention.fetch_and(static_cast<std::uint8_t>(~what), std::memory_order_relaxed);
+  return true;
+}
+
+/// The same in rounds: what has been served comes again after all others that are asked for, or it might be asked for
+/// again before they are served.
+bool take_up_in_round(processor& p, std::uint8_t what) noexcept {
+  if ((p.round & what) == 0 || !take_up(p, what)) return false;
+  p.round &= static_cast<std::uint8_t>(~what);
+  return true;
+}
+
+}  // namespace
+
+void scheduler::put_next_behind(processor& p) noexcept {
+  if (runnable* r = p.take_next()) queues_.push_ready(p, r);
+}
+
+// `fire`: null is returned because timers come first. They are fired on the native stack, since a fiber that is about
+// to park cannot fire its own; the native stack's pick then serves the rest.
+[[gnu::noinline]] runnable* scheduler::pick_out_of_turn(worker& w, processor& p, std::uint64_t tick,
+                                                        bool& fire) noexcept {
+  const bool counted = tick % counted_pick == 0;
+  if ((take_up(p, attention::due_timers) || counted) && timers_due(w, p)) {
+    p.fruitless.add();
+    fire = true;
+    return nullptr;
+  }
+  if (counted) {
+    if (tick % wake_latency::picks_between == 0) p.time_next_wake = true;
+    const std::int64_t time = coarse_time();
+    const bool short_picks = std::exchange(p.counted_at, time) == time;
+    if (tick / counted_pick % 2 == 0) {
+      if (runnable* r = queues_.pick_injected(p)) return r;
+    } else {
+      queues_.fetch_ready(p);
+      if (p.fresh.empty())
+        if (runnable* r = queues_.pick_spilled_fresh(p)) return r;
+    }
+    if (short_picks)
+      if (runnable* r = p.fresh.pop_back()) return r;
+  }
+  constexpr std::uint8_t in_rounds =
+      attention::shared | attention::ready | attention::yielded | attention::fresh | attention::starved;
+  const std::uint8_t asked = p.attention.load(std::memory_order_relaxed) & in_rounds;
+  if ((p.round & asked) == 0) p.round = asked;
+  if (take_up_in_round(p, attention::shared)) {
+    queues_.fetch_ready(p);
+    if (runnable* r = queues_.pick_injected(p)) return r;
+  }
+  if (take_up_in_round(p, attention::ready)) {
+    put_next_behind(p);
+    if (runnable* r = p.ready.pop_front()) return r;
+  }
+  if (take_up_in_round(p, attention::yielded)) {
+    p.fresh_turn = false;
+    p.yielded_turns = p.yielded.size();
+    return begin_turn(p);
+  }
+  if (take_up_in_round(p, attention::fresh)) {
+    if (runnable* r = queues_.pick_one_spilled_fresh()) return r;
+    if (runnable* r = p.fresh.pop_front()) return r;
+  }
+  if (take_up_in_round(p, attention::starved)) {
+    put_next_behind(p);
+    p.fresh_turn = true;
+    p.ready_limit = std::min(p.ready.size() + many_ready, processor::ring::capacity);
+    p.ready_turns = 0;
+    p.unneeded = 0;
+    return begin_turn(p);
+  }
+  return (p.attention.load(std::memory_order_relaxed) & attention::turn) != 0 ? pick_in_turn(p) : nullptr;
+}
+
+runnable* scheduler::begin_turn(processor& p) noexcept {
+  p.attention.fetch_or(attention::turn, std::memory_order_relaxed);
+  return pick_in_turn(p);
+}
+
+runnable* scheduler::pick_in_turn(processor& p) noexcept {
+  put_next_behind(p);
+  if (p.yielded_turns != 0) {
+    --p.yielded_turns;
+    if (runnable* r = p.yielded.pop_front()) return r;
+    p.yielded_turns = 0;
+  }
+  if (p.fresh_turn) {
+    if (p.ready_turns == 0 && p.ready.size() >= p.ready_limit) p.ready_turns = p.ready.size();
+    if (p.ready_turns != 0) {
+      --p.ready_turns;
+      if (runnable* r = p.ready.pop_front()) return r;
+      p.ready_turns = 0;
+    }
+    p.unneeded = p.ready.empty() ? p.unneeded + 1 : 0;  // picks in a row that found nobody else
+    if (p.unneeded < unneeded_picks) {
+      if (runnable* r = p.fresh.pop_back()) return r;
+      if (runnable* r = queues_.pick_spilled_fresh(p)) return r;
+    }
+    p.fresh_turn = false;
+  }
+  take_up(p, attention::turn);
+  return nullptr;
+}
+
+// When the rings of those that come first are empty.
+[[gnu::noinline]] runnable* scheduler::pick_last(processor& p) noexcept {
+  if (runnable* r = p.yielded.pop_front()) return r;
+  if (runnable* r = queues_.pick_injected(p)) return r;
+  if (queues_.fetch_ready(p)) return p.ready.pop_front();
+  if (runnable* r = queues_.pick_spilled_fresh(p)) return r;
+  p.fruitless.add();
+  return nullptr;
+}
+
+runnable* scheduler::pick(worker& w, processor& p) noexcept {
+  bool fire = false;  // the caller goes to the native stack either way
+  return pick_next<false>(w, p, fire);
+}
+
+}  // namespace coir::detail

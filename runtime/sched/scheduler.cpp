@@ -1,0 +1,367 @@
+#include "sched/switch.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "base/report.hpp"
+#include "sched/stack_bottom.hpp"
+#include "stack/stack_measure.hpp"
+
+// Switching. switch_to() leaves work for the other side of the switch (worker::what_after) since a context can only be
+// published once it has been left. The bracket (worker.hpp) is open all the while.
+
+namespace coir::detail {
+
+namespace {
+
+/// What a fiber touches that begins on a free stack: the control block, the context below it, and the room for its
+/// first calls, as far down as a sleep_for() goes.
+[[gnu::always_inline]] inline void prefetch_stack(const fiber* f) noexcept {
+  constexpr std::size_t below = 11;
+  constexpr std::size_t of_block = 3;
+  prefetch_lines<below + of_block>(reinterpret_cast<const char*>(f) - below * cache_line);
+}
+
+/// Of what is spawned on this worker; null: from a foreign thread.
+[[gnu::always_inline]] inline std::uint8_t depth_below(const worker* w) noexcept {
+  if (w == nullptr || w->current == nullptr) return 0;
+  const unsigned above = w->current->depth;
+  return static_cast<std::uint8_t>(above + (above != runnable::deepest ? 1U : 0U));
+}
+
+}  // namespace
+
+// ---- making runnable -----------------------------------------------------------------------------------------------
+
+// From a foreign thread, counted in visitors_: once the fiber is pushed it may run, and be the last whose end lets the
+// runtime be destroyed; ~scheduler() waits for those who are still in here.
+void scheduler::inject(runnable* r) noexcept {
+  come_in();
+  if (injected_count_.fetch_add(1, std::memory_order_relaxed) % wake_latency::injections_between == 0 &&
+      r->what == runnable::kind::suspended)
+    note_runnable(*static_cast<fiber*>(r));
+  queues_.inject(r);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with sleep_until_assigned(): the push, then idle_
+  const std::uint32_t idle = idle_.word();
+  if (!idle_.may_wake(idle & idle_set::count_mask) || !wake_one(nullptr)) {
+    if ((idle & idle_set::monitor_sleeps) != 0) wake_monitor();
+  }
+  go_out();
+}
+
+// Never waits for a processor, even if the worker has lost its own, and never moves the calling fiber to another
+// thread: a caller of what does not block may hold a lock of the operating system.
+void scheduler::start(start_record* r, std::uint8_t least_depth) noexcept {
+  tsan_release(r);
+  worker* w = current_worker();
+  r->depth = std::max(least_depth, depth_below(w));
+  processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
+  if (held == nullptr) [[unlikely]] {
+    started_outside_.fetch_add(1, std::memory_order_relaxed);
+    inject(r);
+    return;
+  }
+  processor& p = *held;
+  p.started.add();
+  queues_.push_fresh(p, r);
+  w->leave();
+  light_fence();  // pairs with the heavy one in sleep_until_assigned(): the push, then idle_
+  if (idle_.word() != 0) [[unlikely]]
+    offer(p);
+}
+
+void scheduler::count_started(runnable& r) noexcept {
+  worker* w = current_worker();
+  r.depth = depth_below(w);
+  processor* held = w != nullptr && w->home == this ? w->enter() : nullptr;
+  if (held == nullptr) [[unlikely]] {
+    started_outside_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  held->started.add();
+  w->leave();
+}
+
+void scheduler::make_ready(fiber& f) noexcept {
+  f.state.store(run_state::queued, std::memory_order_relaxed);
+  make_ready(static_cast<runnable&>(f));
+}
+
+void scheduler::make_ready(runnable& r) noexcept {
+  worker* w = current_worker();
+  processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
+  if (held == nullptr) [[unlikely]] {
+    if (w != nullptr) observe_wake(*w, nullptr, r);
+    inject(&r);
+    return;
+  }
+  processor& p = *held;
+  if (p.time_next_wake | w->watched()) [[unlikely]]
+    observe_wake(*w, held, r);
+  runnable* queued = &r;
+  // Timers, which fire on the native stack, wake in the order of their deadlines.
+  if (w->current != nullptr) {
+    queued = std::exchange(p.next, queued);
+    if (queued == nullptr) p.next_is.store(next_state::waits, std::memory_order_relaxed);
+  }
+  if (queued == nullptr) {
+    w->leave();
+    light_fence();  // pairs with the heavy one in monitor::run(): `next`, then idle_
+    if (idle_.word() != 0) [[unlikely]]
+      offer_next(*w, p);
+    return;
+  }
+  queues_.push_ready(p, queued);
+  w->leave();
+  light_fence();  // pairs with the heavy one in sleep_until_assigned(): the push, then idle_
+  if (idle_.word() != 0) [[unlikely]]
+    offer(p);
+}
+
+// By the waker, before r can run. `held`: the waker's processor.
+[[gnu::noinline]] void scheduler::observe_wake(worker& w, processor* held, runnable& r) noexcept {
+  if (r.what != runnable::kind::suspended) return;
+  auto& f = static_cast<fiber&>(r);
+  if (w.watched()) trace_wake(w, f);
+  if (held == nullptr || !held->time_next_wake) return;
+  held->time_next_wake = false;
+  note_runnable(f);
+}
+
+// Wake-up latency (wake_latency.hpp): by who makes the fiber runnable, before it does...
+[[gnu::noinline]] void scheduler::note_runnable(fiber& f) noexcept {
+  f.what = runnable::kind::timed;
+  f.runnable_since = clock_.now();
+}
+
+// ...and by the holder of the processor that is about to run it.
+[[gnu::noinline]] fiber* scheduler::note_running(processor& p, runnable* r) noexcept {
+  auto& f = *static_cast<fiber*>(r);
+  f.what = runnable::kind::suspended;
+  p.latency.record(clock_.now() - f.runnable_since);
+  return &f;
+}
+
+// ---- switching -----------------------------------------------------------------------------------------------------
+
+void scheduler::switch_to_fiber(worker& w, fiber& to) noexcept { switch_to(w, nullptr, &to); }
+
+// ---- identities ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::uint64_t id_block = 1024;
+
+std::uint64_t take_ids(std::uint64_t count) noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(count, std::memory_order_relaxed);
+}
+
+// Ids come in blocks, a worker each.
+inline std::uint64_t new_id(worker& w) noexcept {
+  if (w.next_id == w.last_id) [[unlikely]] {
+    w.next_id = take_ids(id_block);
+    w.last_id = w.next_id + id_block;
+  }
+  return ++w.next_id;
+}
+
+}  // namespace
+
+fiber_id new_fiber_id() noexcept {
+  worker* w = current_worker();
+  return fiber_id{w != nullptr ? new_id(*w) : take_ids(1) + 1};
+}
+
+// ---- starting and ending -------------------------------------------------------------------------------------------
+
+fiber* scheduler::new_stack(std::uint8_t stack_class) {
+  stack_pool& pool = stack_class == 0 ? pool_ : sized_.pool(stack_class);
+  const stack_pool::stack s = pool.make();
+  auto aligned = reinterpret_cast<std::uintptr_t>(s.top - sizeof(fiber)) & ~std::uintptr_t{63};
+  auto* f = ::new (reinterpret_cast<void*>(aligned)) fiber(*this, s.number, s.bottom, s.top);
+  f->stack_class = stack_class;
+  waiter_access::seed(f->wait, pool.incarnation());
+  pool.made(*f);
+  if (stack_class != 0) sized_.made(*f);
+#if defined(COIR_ASAN)
+  f->asan.bottom = s.bottom;
+  f->asan.size = static_cast<std::size_t>(reinterpret_cast<char*>(f) - s.bottom);
+#endif
+#if defined(COIR_REPORTS_BEFORE_UNWINDING)
+  void (*const entry)(arrival) = &coir_stack_bottom;
+#else
+  void (*const entry)(arrival) = &first_entry;
+#endif
+  f->suspended = make_context(f, static_cast<std::size_t>(reinterpret_cast<char*>(f) - s.bottom), entry);
+  return f;
+}
+
+internal_vector<fiber*> scheduler::stacks() {
+  internal_vector<fiber*> all = pool_.fibers();
+  const internal_vector<fiber*> sized = sized_.fibers();
+  all.insert(all.end(), sized.begin(), sized.end());
+  return all;
+}
+
+namespace {
+
+// For the monitor. A coroutine's turn is not one of theirs.
+inline void note_begun(processor& p, const runnable& r) noexcept {
+  if (r.what == runnable::kind::fresh) p.begun.add();
+}
+
+}  // namespace
+
+// For what is not merely suspended: one whose wake-up latency is measured has it noted; a fresh one gets a stack, a
+// free one. Null if there is none: w.unstarted.
+fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
+  if (fresh->what >= runnable::kind::timed) [[unlikely]]
+    return fresh->what == runnable::kind::timed ? note_running(p, fresh) : sized_stack_for(w, p, fresh);
+  note_begun(p, *fresh);
+  std::size_t free = p.stack_count.value();
+  if (free == 0) [[unlikely]] {
+    p.cold_stacks = free = pool_.take(p.stacks, processor::stack_cache / 2);
+    if (free == 0) {
+      w.unstarted = static_cast<start_record*>(fresh);
+      return nullptr;
+    }
+  }
+  fiber* f = p.stacks[--free];
+  p.stack_count.set(free);
+  if (free < p.cold_stacks) [[unlikely]] {
+    p.cold_stacks = free;
+    if (free >= 2) prefetch_stack(p.stacks[free - 2]);
+  }
+  asan_begin_stack(f->bottom, f->suspended);
+  f->record = static_cast<start_record*>(fresh);
+  return f;
+}
+
+// A free stack of the size that was asked for, if there is one, else as above.
+[[gnu::noinline]] fiber* scheduler::sized_stack_for(worker& w, processor& p, runnable* fresh) noexcept {
+  p.begun.add();
+  fiber* f = nullptr;
+  if (sized_.pool(fresh->stack_class).take(&f, 1) == 0) {
+    w.unstarted = static_cast<start_record*>(fresh);
+    return nullptr;
+  }
+  asan_begin_stack(f->bottom, f->suspended);
+  f->record = static_cast<start_record*>(fresh);
+  return f;
+}
+
+// On the native stack: to ask the system for memory takes time, in which a fiber that parks would hold the lock of what
+// it waits at.
+fiber& scheduler::new_stack_for(start_record& fresh) noexcept {
+  fiber* f = nullptr;
+  try {
+    f = new_stack(fresh.stack_class);
+  } catch (const std::exception& e) {
+    fatal("no stack for a fiber spawned at ", fresh.file, ':', fresh.line, ": ", e.what());
+  }
+  f->record = &fresh;
+  return *f;
+}
+
+[[gnu::noinline]] void scheduler::retire_sized_stack(fiber& f) noexcept { sized_.put(f); }
+
+void scheduler::retire_stack(processor* held, fiber& f) noexcept {
+  asan_end_stack(f.bottom, f.suspended);
+  if (held == nullptr) [[unlikely]] {
+    fiber* one = &f;
+    pool_.put(&one, 1);
+    return;
+  }
+  processor& p = *held;
+  std::size_t free = p.stack_count.value();
+  if (free == processor::stack_cache) [[unlikely]] {
+    free = processor::stack_cache / 2;  // the colder half goes to the shared store
+    p.cold_stacks -= std::min(p.cold_stacks, processor::stack_cache - free);
+    pool_.put(p.stacks, processor::stack_cache - free);
+    const tsan_section section(&p);
+    std::copy(p.stacks + processor::stack_cache - free, p.stacks + processor::stack_cache, p.stacks);
+  }
+  p.stacks[free] = &f;
+  p.stack_count.set(free + 1);
+}
+
+// Runs the record's closure as a fiber on this stack. Bracket open at entry, closed on return.
+void scheduler::run_fiber(fiber& self) {
+  worker& w = *self.on;
+  start_record* record = self.record;
+  std::atomic_thread_fence(std::memory_order_release);  // free, then what follows: pairs with take_snapshot()
+  self.id = new_id(w);
+  self.spawn_file = record->file;
+  self.line = record->line;
+  self.depth = record->depth;
+  waiter_access::clear_reasons(self.wait);
+  self.in_deadlock = false;
+  self.carried_on = false;
+  self.state.store(run_state::running, std::memory_order_release);  // pairs with take_snapshot()
+  light_fence();  // pairs with cancel_all()'s: the state, then the flag
+  if (cancel_all_.load(std::memory_order_relaxed)) [[unlikely]]
+    waiter_access::set_for_good(self.wait);
+  tsan_acquire(record);
+  if (w.watched()) [[unlikely]]
+    trace_begin(w, self);
+  w.leave();
+
+  try {
+    record->run(record);
+  } catch (const cancelled&) {
+    // the normal end of a cancelled fiber
+  }
+#if !defined(COIR_REPORTS_BEFORE_UNWINDING)
+  catch (...) {
+    die_of_exception(self);
+  }
+#endif
+  if (debug_.stackuse != 0) [[unlikely]]
+    note_stack_use(self);
+  end_fiber(self);
+  tsan_release(this);  // for who waits until the runtime is drained
+}
+
+// The life of a stack: it runs fibers, and sleeps on a free list between them.
+template <scheduler::stack_kind Kind>
+[[gnu::always_inline]] inline void scheduler::stack_main(fiber& self) {
+  for (;;) {
+    run_fiber(self);
+    worker& w = *self.on;
+    processor* held = w.enter();
+    if (held == nullptr) [[unlikely]] {
+      end_without(self, w);
+      continue;
+    }
+    processor& p = *held;
+    if (!self.carried_on) p.ended.add_release();  // see snapshot()
+    self.state.store(run_state::free, std::memory_order_relaxed);
+    runnable* r = pick(w, p);
+    if (r != nullptr && r->what != runnable::kind::suspended) {
+      if (Kind == stack_kind::common && !watches_ended_stacks && r->what < runnable::kind::timed) [[likely]] {
+        self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
+        note_begun(p, *r);
+        continue;
+      }
+      r = stack_for(w, p, r);
+    }
+    w.what_after = Kind == stack_kind::common ? worker::after::retired : worker::after::retired_sized;
+    switch_to(w, &self, static_cast<fiber*>(r));
+  }
+}
+
+// The first thing on a new stack. Whoever switched here has made its fiber the current one.
+// Not noexcept, as what follows: that would be a handler. See stack_bottom.hpp.
+void scheduler::first_entry(arrival from) {
+  worker& w = *current_worker();
+  fiber& self = *w.current;
+  asan_finish_switch(self.asan, nullptr);
+  self.home->after_switch(w, from.fctx);
+  if (self.stack_class != 0) self.home->stack_main<stack_kind::sized>(self);
+  self.home->stack_main<stack_kind::common>(self);
+}
+
+}  // namespace coir::detail

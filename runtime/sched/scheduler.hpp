@@ -1,0 +1,308 @@
+// A runtime's scheduler: its processors, workers, queues, and the rules by which they meet. What it does is spread over
+// one file a protocol:
+//   scheduler.cpp   making fibers runnable, switching to them, starting and ending them
+//   pick.cpp        picking the next fiber
+//   park.cpp        sleeping and waking (the park protocol's fiber side)
+//   idle.cpp        a worker's life: timers, going to sleep
+//   wake.cpp        whom a push wakes
+//   steal.cpp       searching and stealing
+//   retake.cpp      how a fiber that computes or blocks its thread loses its processor, and goes on without one
+//   dump.cpp        what is to be seen of it all from outside
+//   metrics.cpp     what has been counted
+//   quiescence.cpp  drained, stuck, cancelled: what is decided when nothing runs
+// Parts of it own their state and protocol, and open with their invariant:
+//   idle_set.hpp           idle processors, sleeping workers, and who keeps the next deadline
+//   monitor.hpp            the thread that looks for work that waits behind a fiber that computes or blocks its thread
+//   shared_queues.hpp      what is injected from outside, and what does not fit the processors' rings
+//   worker_supply.hpp      the workers, and where more of them come from
+//   waiting_threads.hpp    the plain threads in run() and wait()
+//   deadlock_unwinder.hpp  from the suspicion of a deadlock to its end
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <coir/runtime.hpp>
+
+#include "base/clock.hpp"
+#include "base/debug_options.hpp"
+#include "base/internal_memory.hpp"
+#include "fiber/fiber.hpp"
+#include "sched/async_list.hpp"
+#include "sched/deadlock_unwinder.hpp"
+#include "sched/idle_costs.hpp"
+#include "sched/idle_set.hpp"
+#include "sched/monitor.hpp"
+#include "sched/processor.hpp"
+#include "sched/shared_queues.hpp"
+#include "sched/waiting_threads.hpp"
+#include "sched/worker.hpp"
+#include "sched/worker_supply.hpp"
+#include "stack/sized_stacks.hpp"
+#include "stack/stack_pool.hpp"
+
+namespace coir::detail {
+
+class blocked_watch;
+
+/// In ns, after which others fire the timers of a busy processor: it fires its own, unless it computes. Not the gap
+/// between two bursts (timer_heap.hpp): who goes to sleep beside one burst would wake just for the next.
+inline constexpr std::int64_t busy_timer_slack = 400'000;
+
+/// What a runtime is at, seen at one moment. The others are known only if `holds`.
+struct quiescence {
+  bool holds = false;       // nothing runs, and nothing waits to run
+  bool drained = false;     // no fiber is left
+  bool timers = false;      // one is pending
+  std::uint64_t epoch = 0;  // another one whenever a processor has been busy
+  bool stuck() const noexcept { return holds && !drained && !timers; }
+};
+
+class scheduler {
+ public:
+  scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors);
+  ~scheduler();  // drained already
+  scheduler(const scheduler&) = delete;
+  scheduler& operator=(const scheduler&) = delete;
+
+  runtime& owner() noexcept { return owner_; }
+  const runtime_clock& clock() const noexcept { return clock_; }
+  idle_costs& costs() noexcept { return costs_; }
+
+  // Of stacks with a size of their own: sized_stacks.hpp.
+  std::uint8_t prepare_stacks(std::size_t size) { return sized_.prepare(size); }
+  // Of the stack of one of its fibers.
+  std::size_t guard_size(const fiber& f) const noexcept { return pool_of(f).guard_size(); }
+  std::size_t stack_size(const fiber& f) const noexcept { return pool_of(f).stack_size(); }
+
+  /// The clock as of a moment ago, where reading it would cost too much: set by the monitor at each look, and by a
+  /// worker when it wakes. So it stands still while the monitor sleeps: while a fiber computes that nothing waits for.
+  std::int64_t coarse_time() const noexcept { return idle_.coarse_time(); }
+  void set_coarse_time(std::int64_t time) noexcept { idle_.set_coarse_time(time); }
+  unsigned processor_count() const noexcept { return static_cast<unsigned>(processors_.size()); }
+
+  /// Processors that have nothing to do. A hint.
+  std::uint32_t looking_for_work() const noexcept { return idle_.count() + idle_.searching(); }
+
+  // ---- from fibers and foreign threads
+  void start(start_record* r, std::uint8_t least_depth = 0) noexcept;
+  void make_ready(fiber& f) noexcept;
+  void make_ready(runnable& r) noexcept;     // a fiber whose state says so, or a woken record
+  void count_started(runnable& r) noexcept;  // one that is alive but in no queue
+  async_list& asyncs() noexcept { return asyncs_; }
+  bool cancelling() const noexcept { return cancel_all_.load(std::memory_order_relaxed); }
+  void cancel_all() noexcept;
+
+  // ---- from a running fiber
+  void yield(fiber& f, worker& w) noexcept;
+
+  /// Switches away until the fiber is made ready again. The worker's after-work has been filled in; bracket open at
+  /// entry, open on return (of the worker that then runs the fiber).
+  void switch_away(fiber& f, worker& w, processor& p) noexcept;
+
+  /// The same for a fiber whose worker has lost its processor: no bracket, before or after.
+  void switch_away_without(fiber& f, worker& w) noexcept;
+  void end_without(fiber& f, worker& w) noexcept;
+
+  /// For a fiber whose worker has lost its processor, where it may move to another thread: goes on once it is on a
+  /// worker that has one, through the injection queue unless a processor is idle.
+  void rejoin(fiber& f, worker& w) noexcept;
+
+  /// The worker of the calling fiber gives its processor up, for the fiber is about to block its thread. False: it has
+  /// none.
+  bool hand_off(worker& w) noexcept;
+
+  /// Locks some processor that has an owner, for a fiber whose worker has none; or gives its worker an idle one (null).
+  processor* borrow(worker& w) noexcept;
+
+  /// Timers of the calling fiber's wait.
+  void arm(fiber& f, processor& p, deadline when, std::uint64_t word) noexcept;
+  void disarm(fiber& f) noexcept;
+
+  /// A timer of p, which the caller holds. Throws std::bad_alloc.
+  timer_node* push_timer(processor& p, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
+                         std::uint64_t stamp);
+  /// One that is armed there, to another time.
+  void move_timer(processor& p, timer_node& n, deadline when) noexcept;
+
+  /// Tells the plain threads that wait, if nothing runs: by the last worker to go idle, and by whoever cancels the last
+  /// timer from outside.
+  void note_quiescent() noexcept;
+
+  /// From any thread.
+  quiescence look() noexcept;
+
+  /// No timer starts a fiber any more that wait_drained(), called after this, does not wait for. For a worker that
+  /// fires one either has its processor, so that look() does not say `drained` until it sleeps again, or gets it, under
+  /// the idle set's lock, after that look(), and then sees closed().
+  void close() noexcept { closed_.store(true, std::memory_order_relaxed); }
+  bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
+
+  /// Visitors, who are no fibers of this runtime: it does not go before they have gone out. Come in only while
+  /// something else keeps it from going.
+  void come_in() noexcept { visitors_.fetch_add(1, std::memory_order_relaxed); }
+  // release: the last touch; pairs with stop_threads() and ~scheduler()
+  void go_out() noexcept { visitors_.fetch_sub(1, std::memory_order_release); }
+
+  /// Told from any other in the process, dead ones too.
+  std::uint64_t serial() const noexcept { return serial_; }
+
+  // ---- from plain threads: blocks until done() holds, taking part in deadlock detection meanwhile
+  void wait_until(const std::function<bool()>& done);
+  void wait_drained();
+  waiting_threads& waiting() noexcept { return waiting_; }
+  deadlock_unwinder& deadlocks() noexcept { return deadlocks_; }
+
+  // ---- for those who look at it from outside (dump.cpp)
+
+  /// The control block of every stack, in use or free. They are there as long as the runtime.
+  internal_vector<fiber*> stacks();
+
+  /// Where the fibers that have not started were spawned, as far as that can be seen; how many more there are.
+  struct unstarted_fibers {
+    std::vector<source_location> seen;
+    std::size_t more = 0;
+  };
+  unstarted_fibers list_unstarted();
+
+  /// For <coir/metrics.hpp>. From any thread. Throws std::bad_alloc.
+  metrics_snapshot snapshot();
+  std::uint64_t runs() const noexcept;  // of it, without memory
+
+  // ---- for the monitor
+  idle_set& idle() noexcept { return idle_; }
+  stack_pool& pool() noexcept { return pool_; }
+  const std::vector<std::unique_ptr<processor>>& processors() const noexcept { return processors_; }
+  shared_queues& queues() noexcept { return queues_; }
+  bool wake_one(processor* by, std::uint32_t most = 1) noexcept;
+  bool wake_searcher(processor* by) noexcept;
+  bool retake(processor& p, worker& from, std::uint64_t tick) noexcept;
+
+  // ---- for its workers' threads
+  void work(worker& w) noexcept;  // idle.cpp
+
+  // ---- for the tracer
+  internal_vector<worker*> started_workers();
+  unsigned index_of(const worker& w) noexcept;
+
+ private:
+  friend struct debug_layout;
+
+  // pick.cpp
+  template <bool Yielding>
+  runnable* pick_next(worker& w, processor& p, bool& fire) noexcept;
+  runnable* pick(worker& w, processor& p) noexcept;
+  bool timers_due(const worker& w, const processor& p) const noexcept;
+  runnable* pick_out_of_turn(worker& w, processor& p, std::uint64_t tick, bool& fire) noexcept;
+  runnable* begin_turn(processor& p) noexcept;
+  runnable* pick_in_turn(processor& p) noexcept;
+  runnable* pick_last(processor& p) noexcept;
+  void put_next_behind(processor& p) noexcept;
+  static void taken_by_owner(worker& w, processor& p) noexcept;
+  runnable* pop_oldest(processor::ring& ring) noexcept;
+
+  // scheduler.cpp
+  void inject(runnable* r) noexcept;
+  fiber* stack_for(worker& w, processor& p, runnable* fresh) noexcept;
+  fiber& new_stack_for(start_record& fresh) noexcept;
+  fiber* new_stack(std::uint8_t stack_class);
+  fiber* sized_stack_for(worker& w, processor& p, runnable* fresh) noexcept;
+  void retire_stack(processor* p, fiber& f) noexcept;
+  void retire_sized_stack(fiber& f) noexcept;
+  void switch_away_to(runnable* r, fiber& f, worker& w, processor& p) noexcept;
+  void switch_to(worker& w, fiber* from, fiber* to) noexcept;
+  void switch_to_fiber(worker& w, fiber& to) noexcept;  // from the native stack
+  void after_switch(worker& w, context left) noexcept;
+  // Called by assembly, which link-time optimization does not see.
+  [[gnu::used]] static void first_entry(arrival from) asm("coir_stack_entry");
+  void run_fiber(fiber& self);
+  enum class stack_kind {
+    common,
+    sized
+  };  // of the runtime's size; of those that only fibers run on that asked for theirs
+  template <stack_kind Kind>
+  [[noreturn]] void stack_main(fiber& self);
+
+  [[gnu::cold]] void observe_wake(worker& w, processor* held, runnable& r) noexcept;
+  [[gnu::cold]] void note_runnable(fiber& f) noexcept;
+  [[gnu::cold]] fiber* note_running(processor& p, runnable* r) noexcept;
+
+  // idle.cpp
+  runnable* find_work(worker& w) noexcept;
+  runnable* search(worker& w) noexcept;
+  runnable* steal_from(worker& w, processor& victim) noexcept;
+  runnable* keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept;
+  bool run_due_timers(worker& w) noexcept;
+  void fire_all(processor& p, deadline time) noexcept;
+  void note_useless_wake(processor* woken_by) noexcept;
+  void stop_searching(worker& w, std::uint32_t more) noexcept;
+  void stop_searching_found(worker& w, std::uint32_t more = 0) noexcept;
+  bool release_and_sleep(worker& w) noexcept;
+  bool sleep_until_assigned(worker& w) noexcept;
+  bool sleep(worker& w) noexcept;
+  bool sleep_as_spare(worker& w) noexcept;
+  bool work_visible() noexcept;
+  void offer(processor& p) noexcept;  // wake.cpp
+  void offer_next(worker& w, processor& p) noexcept;
+  void note_offer(processor& p) noexcept;
+  bool wakes_in_vain(const processor& p) const noexcept {
+    return coarse_time() < p.no_wake_until.load(std::memory_order_relaxed);
+  }
+  bool take_idle_processor(worker& w) noexcept;
+  struct taken_worker {
+    worker* who = nullptr;
+    bool new_thread = false;
+  };
+  taken_worker take_sleeper() noexcept;
+  bool start_taken(taken_worker taken, processor& p) noexcept;
+  bool end_surplus(worker& w) noexcept;
+  void stop_threads() noexcept;
+  deadline deadline_for_sleepers() const noexcept;
+
+  void wake_monitor() noexcept { monitor_.wake(costs_); }
+
+  // park.cpp
+  void timer_is_visible() noexcept;
+
+  // retake.cpp
+  bool take_idle_for(worker& w) noexcept;
+  processor* enter_or_take(worker& w) noexcept;
+
+  runtime& owner_;
+  const debug_options debug_;
+  const std::uint64_t serial_;
+  runtime_clock clock_;
+  const stack_pool& pool_of(const fiber& f) const noexcept {
+    return f.stack_class == 0 ? pool_ : sized_.pool(f.stack_class);
+  }
+
+  stack_pool pool_;
+  sized_stacks sized_;
+  std::vector<std::unique_ptr<processor>> processors_;
+  worker_supply workers_;
+
+  shared_queues queues_;
+  std::atomic<std::uint64_t> started_outside_{0};  // by who has no processor
+  std::atomic<std::uint64_t> ended_outside_{0};
+  std::atomic<std::uint64_t> parked_outside_{0};
+  std::atomic<std::uint64_t> injected_count_{0};
+  std::atomic<std::uint32_t> visitors_{0};  // foreign threads that are inside inject(), or have cancelled a timer
+  std::atomic<bool> cancel_all_{false};
+  std::atomic<bool> closed_{false};
+  async_list asyncs_;
+  std::atomic<bool> stopping_{false};
+
+  idle_set idle_;
+  idle_costs costs_;
+
+  waiting_threads waiting_;
+  deadlock_unwinder deadlocks_;
+
+  monitor monitor_;
+  std::unique_ptr<blocked_watch> blocked_watch_;  // of COIR_DEBUG=blocked
+};
+
+}  // namespace coir::detail

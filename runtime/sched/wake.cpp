@@ -1,0 +1,117 @@
+// The waker's half of the idle protocol, whose rules are at the top of idle.cpp: whether a push wakes somebody, and
+// how.
+#include <new>
+#include <utility>
+
+#include "base/futex.hpp"
+#include "sched/scheduler.hpp"
+
+namespace coir::detail {
+
+// After a push on processor p, with idle_ != 0. A worker that is woken wakes the monitor if that sleeps: to wake both
+// would take the pusher twice as long.
+void scheduler::offer(processor& p) noexcept {
+  const std::uint32_t idle = idle_.word();
+  // Somebody who searches may have looked here already: then it is the monitor's.
+  if (idle_.may_wake(idle & idle_set::count_mask) && idle_.searching() == 0 && !wakes_in_vain(p)) {
+    note_offer(p);
+    if (wake_one(&p)) return;
+  }
+  if ((idle & idle_set::monitor_sleeps) != 0) wake_monitor();
+}
+
+// The same after the running fiber has made one ready that now lies in `next`.
+void scheduler::offer_next(worker& w, processor& p) noexcept {
+  const std::uint32_t idle = idle_.word();
+  const std::uint8_t habit = w.current->habit.load(std::memory_order_relaxed);
+  next_state waits = next_state::waits;
+  if (habit < waker_habit::parks && idle_.may_wake(idle & idle_set::count_mask) && idle_.searching() == 0 &&
+      (habit == waker_habit::computes || !wakes_in_vain(p)) &&
+      // By exchange: somebody else may have taken it by now.
+      p.next_is.compare_exchange_strong(waits, next_state::offered, std::memory_order_relaxed)) {
+    if (wake_one(&p)) return;
+    next_state offered = next_state::offered;
+    p.next_is.compare_exchange_strong(offered, next_state::waits, std::memory_order_relaxed);
+  }
+  if ((idle & idle_set::monitor_sleeps) != 0) wake_monitor();
+}
+
+// For the worker about to be woken (steal_from()).
+void scheduler::note_offer(processor& p) noexcept {
+  p.offered_ready.store(p.ready.head(), std::memory_order_relaxed);
+  p.offered_fresh.store(p.fresh.head(), std::memory_order_relaxed);
+  p.offered_yielded.store(p.yielded.head(), std::memory_order_relaxed);
+}
+
+// Unless `most` search already. True if somebody has been woken.
+bool scheduler::wake_one(processor* by, std::uint32_t most) noexcept {
+  return idle_.add_searcher_below(most) && wake_searcher(by);
+}
+
+// Whoever is woken has been counted as a searcher. `by`: the processor that something was pushed on.
+bool scheduler::wake_searcher(processor* by) noexcept {
+  idle_.lock();
+  taken_worker taken;
+  if (idle_.has_processor() && !stopping_.load(std::memory_order_relaxed)) taken = take_sleeper();
+  worker* w = taken.who;
+  if (w == nullptr) {
+    // Before the lock is released: who goes idle after this must not have its pushers turned away by this count.
+    idle_.remove_searcher();
+    idle_.unlock();
+    return false;
+  }
+  w->searching = true;
+  w->woken = true;
+  w->woken_by = by;
+  const bool took_keeper = idle_.keeps(*w);
+  if (!taken.new_thread) w->placement.keep_off_this_cpu(w->thread_id.load(std::memory_order_relaxed));
+  processor& p = idle_.hand_over(*w);
+  idle_.unlock();
+  costs_.wakes.add();
+  if (took_keeper) wake_monitor();  // nobody sleeps until the next deadline any more
+  return start_taken(taken, p);
+}
+
+// Under idle_'s lock: a worker to hand a processor to, out of the sleepers; one without a thread if nobody sleeps.
+// Null: there is no memory, or there are as many as there may be, and some are about to have no thread any more.
+scheduler::taken_worker scheduler::take_sleeper() noexcept try {
+  if (worker* w = idle_.take_sleeper()) return {w, false};
+  return {workers_.take(*this, idle_), true};
+} catch (const std::bad_alloc&) {
+  return {};
+}
+
+// The worker that take_sleeper() gave has been handed the processor: wakes it, or starts its thread. False: there is no
+// thread to be had.
+bool scheduler::start_taken(taken_worker taken, processor& p) noexcept {
+  worker& w = *taken.who;
+  if (!taken.new_thread) {
+    w.awake.store(1, std::memory_order_release);
+    costs_.futex_calls.add();
+    futex_wake(w.awake);
+    return true;
+  }
+  const int error = worker_supply::start(w);
+  if (error == 0) return true;
+  // The workers that there are do the work, and a later push, or the monitor, tries again.
+  workers_.report(error);
+  p.give_to(nullptr);
+  idle_.lock();
+  w.held = nullptr;
+  w.started = false;
+  queues_.inject_all_of(p);
+  idle_.put(p);
+  if (std::exchange(w.searching, false)) idle_.remove_searcher();
+  w.woken = false;
+  const bool all_idle = idle_.all_idle();
+  const bool sleeper = idle_.sleepers() != 0;
+  const bool unkept = idle_.unkept();
+  idle_.unlock();
+  heavy_fence();  // pairs with the light one after each push
+  if (sleeper && (unkept || work_visible())) wake_one(nullptr);
+  wake_monitor();  // it tries again
+  if (all_idle) note_quiescent();
+  return false;
+}
+
+}  // namespace coir::detail

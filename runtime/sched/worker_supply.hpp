@@ -1,0 +1,67 @@
+// A runtime's workers, and where more of them come from when nobody sleeps: a worker without a thread gets one; else a
+// new worker is made, up to options::max_threads. There is one for each processor at first; but for the first, their
+// threads start when they are first needed.
+//
+// Everything is under the idle set's lock, but where it says otherwise.
+//
+// Invariants:
+//  1. A worker stays where it is for the life of the runtime, so it may be named without a lock.
+//  2. `started` is set while its thread lives or is about to be started: by take(); until retire(), or until who took
+//     it finds that there is no thread to be had.
+//  3. A worker without a thread is in no other list. Its last thread may not be over: it runs the destructors of its
+//     thread_locals, which are a user's, and may wait for fibers. So until it has exited the worker gets no other, and
+//     nobody waits for that but the destructor of the runtime.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+#include "base/internal_memory.hpp"
+
+namespace coir::detail {
+
+class idle_set;
+class scheduler;
+class worker;
+
+class worker_supply {
+ public:
+  worker_supply(scheduler& home, std::size_t processors, std::size_t max_threads, bool check_locks);
+  ~worker_supply();
+  worker_supply(const worker_supply&) = delete;
+  worker_supply& operator=(const worker_supply&) = delete;
+
+  /// One that had no thread, for which start() is called next. Null: some are about to have none any more. Ends the
+  /// process, with `idle` unlocked, if there are max_threads. Throws std::bad_alloc.
+  worker* take(scheduler& home, idle_set& idle);
+
+  /// Starts its thread. Without the lock. Returns 0, or the error.
+  static int start(worker& w) noexcept;
+
+  /// Says once that there was no thread to be had. Without the lock.
+  void report(int error) noexcept;
+
+  /// Its thread is about to end; no processor needs it.
+  static void retire(worker& w) noexcept;
+
+  std::size_t started_count() const noexcept;
+  internal_vector<worker*> started() const;
+  unsigned index_of(const worker& w) const noexcept;
+
+  /// The runtime ends: its threads do not count any more (registry.hpp). Then, without the lock, they are woken and
+  /// joined.
+  void forget_threads() noexcept;
+  void end_threads() noexcept;
+
+ private:
+  std::unique_ptr<worker> make(scheduler& home) const;
+
+  const std::size_t processors_;
+  const std::size_t max_threads_;
+  const bool check_locks_;  // COIR_DEBUG=heldlock
+  internal_vector<std::unique_ptr<worker>> workers_;
+  std::atomic<bool> failure_reported_{false};
+};
+
+}  // namespace coir::detail

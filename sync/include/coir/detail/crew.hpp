@@ -1,0 +1,98 @@
+// Fibers that help the calling one with a call, and how that call ends for all of them: what the parallel forms and
+// map_concurrently are made of. Not for users.
+//
+// The leader is the fiber that made the crew; it takes part in the work itself. The first failure, of the leader or of
+// a helper, ends the call: over() is true from then on, the blocking calls of all members throw `cancelled`, and lead()
+// rethrows it when every helper has ended. Later failures are dropped.
+//
+// `cancelled` that leaves a helper's work is never the leader's. If the helper was cancelled, whoever did that tells
+// the leader too, or has been told by it, or helpers_.wait() knows; so it interrupts nobody. If the work has thrown it
+// itself, that is a failure, task_cancelled.
+//
+// Invariant: the leader stays inside lead(), or the crew's destructor, until the last helper has ended. So a helper may
+// use the leader's frame, and a failed helper may interrupt the leader with expire(). Whoever leaves the crew takes
+// that back: a leader is expired and forgotten equally often.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+#include <coir/detail/park.hpp>
+#include <coir/source_location.hpp>
+#include <coir/task_group.hpp>
+
+namespace coir::detail {
+
+class crew {
+ public:
+  /// `what` is the public function, for not_in_runtime, which it throws outside a fiber.
+  explicit crew(const char* what);
+
+  /// Cancels the helpers that are left, and joins them.
+  ~crew();
+  crew(const crew&) = delete;
+  crew& operator=(const crew&) = delete;
+
+  /// Starts a helper, in a fiber of its own. As task_group::spawn: blocks at the limit, does nothing once the call is
+  /// over. From any member.
+  template <class F>
+  void help(F f, source_location at) {
+    helpers_.spawn(
+        [this, work = std::move(f)]() mutable {
+          try {
+            work();
+          } catch (...) {
+            helper_failed();
+          }
+        },
+        at);
+  }
+
+  /// By a helper, in the handler of what has left its work: the call is over. Throws what is to leave the helper's
+  /// function, and so ends the other helpers. help() does it, too; the first time counts.
+  [[noreturn]] void helper_failed();
+
+  /// How many helpers may be alive at a time.
+  void set_limit(std::size_t n) { helpers_.set_limit(n); }
+
+  /// The leader's part: runs f, joins the helpers, rethrows the first failure. Once. Throws `cancelled` too.
+  template <class F>
+  void lead(F&& f) {
+    try {
+      std::forward<F>(f)();
+      helpers_.wait();
+    } catch (...) {
+      static_cast<void>(note(std::current_exception()));
+    }
+    end();
+  }
+
+  /// Whether somebody has failed.
+  bool over() const noexcept { return over_.load(std::memory_order_relaxed); }
+
+ private:
+  bool note(std::exception_ptr error) noexcept;
+  void end();
+  void dismiss() noexcept;
+
+  waiter& leader_;
+  std::atomic<bool> over_{false};
+  std::atomic<bool> failed_{false};
+  // Both are written by the first that fails, and read when all have ended.
+  bool interrupted_ = false;
+  std::exception_ptr error_;
+  task_group helpers_;
+};
+
+/// Throws `cancelled` if the calling fiber's next blocking call would.
+void check_cancelled();
+
+/// For who computes: lets other fibers run if it has done so for 5 ms since `began`, which then begins anew. That is
+/// less than options::time_slice, so that the runtime need not retake the processor. `time` is now(); returns what it
+/// is then.
+std::int64_t end_turn(std::int64_t& began, std::int64_t time);
+
+}  // namespace coir::detail

@@ -1,0 +1,14 @@
+// What may be said about how a parallel loop is divided.
+#pragma once
+
+#include <cstddef>
+
+namespace coir {
+
+struct parallel_options {
+  /// How many bodies one fiber runs in a row before others may take over, and before it looks whether the loop has
+  /// failed. 0: as many as take some 20 us, measured while the loop runs.
+  std::size_t grain = 0;
+};
+
+}  // namespace coir
