@@ -170,6 +170,7 @@ void scheduler::stop_threads() noexcept {
   workers_.forget_threads();
   stopping_.store(true, std::memory_order_seq_cst);
   idle_.unlock();
+  if (poller_.active()) poller_.ring();
   workers_.end_threads();
 }
 

@@ -105,16 +105,19 @@ void scheduler::work(worker& w) noexcept {
 // Returns with the bracket open; null when the runtime ends.
 runnable* scheduler::find_work(worker& w) noexcept {
   for (;;) {
+    if (w.held->asks_poller) ask_poller(w);
     const bool fired = run_due_timers(w);
     // Woken for timers alone: its waker would have fired them soon.
     if (fired && w.woken && !work_visible()) note_useless_wake(std::exchange(w.woken_by, nullptr));
     processor& p = w.enter_native();
     if (runnable* r = pick(w, p)) {
-      if (w.searching) stop_searching_found(w);
+      const std::uint32_t more = std::exchange(w.brought, 0);
+      if (w.searching) stop_searching_found(w, more);
       return r;
     }
     p.timers.clean();
     w.leave();
+    if (ask_poller(w)) continue;
     if (runnable* r = search(w)) return r;
     if (!release_and_sleep(w)) return nullptr;
     w.enter_native().time_next_wake = true;
@@ -230,12 +233,17 @@ bool scheduler::sleep(worker& w) noexcept {
     const bool surplus = idle_.sleepers() > processors_.size();
     if (idle_.has_processor())
       if (const deadline next = deadline_for_sleepers(); idle_.keep(w, next)) until = next;
+    const bool polls = poller_.active() && !stopping_.load(std::memory_order_relaxed) && idle_.begin_polling(w);
     idle_.unlock();
     if (all_idle)
       note_quiescent();
     else
       wake_monitor();  // what waits behind a busy fiber was pushed, perhaps, when no processor was idle
 
+    if (polls) {
+      if (sleep_in_poller(w, until)) return !stopping_.load(std::memory_order_acquire);
+      continue;
+    }
     costs_.futex_calls.add();
     if (surplus && until == no_deadline) {
       futex_wait(w.awake, 0, clock_.now() + surplus_life);
@@ -256,6 +264,97 @@ bool scheduler::sleep(worker& w) noexcept {
     if (assigned) return !stopping_.load(std::memory_order_acquire);
     if (due && take_idle_processor(w)) return true;
   }
+}
+
+// For the sleeper that has been taken for it. True if it has a processor now.
+bool scheduler::sleep_in_poller(worker& w, deadline until) noexcept {
+  poller::batch events;
+  poller_.collect(events, until);
+  poller_.answer(events);
+  const std::int64_t woken_at = clock_.now();
+  set_coarse_time(woken_at);
+
+  idle_.lock();
+  idle_.end_keeping(w);
+  idle_.end_polling(w);
+  const bool assigned = w.held != nullptr;
+  const bool due = until != no_deadline && deadline_for_sleepers() <= woken_at;
+  idle_.unlock();
+  const bool has_processor =
+      assigned || ((due || events.size != 0) && !stopping_.load(std::memory_order_relaxed) && take_idle_processor(w));
+  deliver(w, events);
+  // What comes next finds nobody in the poller but the monitor, should this worker compute.
+  if (has_processor) wake_monitor();
+  return has_processor;
+}
+
+// ---- descriptors ---------------------------------------------------------------------------------------------------
+
+// On the native stack, with a processor or without. Returns whether there were any events.
+bool scheduler::deliver(worker& w, const poller::batch& events) noexcept {
+  if (events.size == 0) return false;
+  if (w.held == nullptr) {  // all are busy
+    set_current_worker(nullptr);
+    deliver_from_outside(events);
+    set_current_worker(&w);
+    return true;
+  }
+  if (!w.searching) {  // so that the first does not wake somebody: this one runs it itself
+    idle_.add_searcher();
+    w.searching = true;
+  }
+  w.held->firing.store(true, std::memory_order_relaxed);
+  const int n = poller::deliver(events);
+  w.held->firing.store(false, std::memory_order_relaxed);
+  if (n > 1) w.brought += static_cast<std::uint32_t>(n - 1);
+  return true;
+}
+
+void scheduler::deliver_from_outside(const poller::batch& events) noexcept {
+  if (poller::deliver(events) == 0) return;
+  for (const auto& p : processors_) p->attention.fetch_or(attention::shared, std::memory_order_relaxed);
+}
+
+void scheduler::ask_poller_from_outside() noexcept {
+  poller::batch events;
+  poller_.collect(events, 0);
+  deliver_from_outside(events);
+}
+
+// Without waiting, unless somebody sleeps there.
+bool scheduler::ask_poller(worker& w) noexcept {
+  w.held->asks_poller = false;
+  if (!poller_.active() || idle_.anybody_polls()) return false;
+  poller::batch events;
+  poller_.collect(events, 0);
+  return deliver(w, events);
+}
+
+void scheduler::begin_io_wait() noexcept {
+  worker& w = *current_worker();
+  if (processor* p = w.enter()) {
+    p->io_begun.add();
+    w.leave();
+  } else {
+    io_begun_outside_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void scheduler::end_io_wait() noexcept {
+  worker& w = *current_worker();
+  if (processor* p = w.enter()) {
+    p->io_ended.add();
+    w.leave();
+  } else {
+    io_ended_outside_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+std::uint64_t scheduler::io_waits() const noexcept {
+  std::uint64_t waits =
+      io_begun_outside_.load(std::memory_order_relaxed) - io_ended_outside_.load(std::memory_order_relaxed);
+  for (const auto& p : processors_) waits += p->io_begun.value() - p->io_ended.value();
+  return waits;
 }
 
 // Under idle_'s lock. When a sleeper has to fire timers: those of an idle processor when they are due, those of a busy

@@ -28,10 +28,26 @@ processor& idle_set::hand_over(worker& w) noexcept {
 
 worker* idle_set::take_sleeper() noexcept {
   if (sleepers_.empty()) return nullptr;
-  if (sleepers_.back() == keeper_) std::swap(sleepers_.back(), sleepers_.front());
-  worker* w = sleepers_.back();
+  // At most two of them are not welcome, so this ends soon.
+  auto best = sleepers_.end() - 1;
+  for (auto each = best; cost_of_taking(**best) != 0 && each != sleepers_.begin();)
+    if (cost_of_taking(**--each) < cost_of_taking(**best)) best = each;
+  worker* w = *best;
+  *best = sleepers_.back();
   sleepers_.pop_back();
   return w;
+}
+
+int idle_set::cost_of_taking(const worker& w) const noexcept { return polls(w) ? 2 : keeps(w) ? 1 : 0; }
+
+bool idle_set::begin_polling(const worker& w) noexcept {
+  if (anybody_polls()) return false;
+  poller_.store(&w, std::memory_order_relaxed);
+  return true;
+}
+
+void idle_set::end_polling(const worker& w) noexcept {
+  if (polls(w)) poller_.store(nullptr, std::memory_order_relaxed);
 }
 
 bool idle_set::keep(const worker& w, deadline next) noexcept {

@@ -63,6 +63,9 @@ class alignas(64) idle_set {
   /// The earliest timer of the idle processors.
   deadline earliest() const noexcept { return deadline_.load(std::memory_order_relaxed); }
 
+  /// Whether somebody sleeps in the poller. A hint.
+  bool anybody_polls() const noexcept { return poller_.load(std::memory_order_relaxed) != nullptr; }
+
   /// Another number whenever a processor ceases to be idle.
   std::uint64_t epoch() const noexcept { return epoch_.value(); }
 
@@ -102,8 +105,8 @@ class alignas(64) idle_set {
   /// Gives an idle processor, which there is, to a worker that is not in sleepers_ any more.
   processor& hand_over(worker& w) noexcept;
 
-  /// Any sleeper, which leaves sleepers_; null if nobody sleeps. The keeper stays with its timeout if anybody else is
-  /// there.
+  /// Any sleeper, which leaves sleepers_; null if nobody sleeps. Who sleeps in the poller stays there if anybody else is
+  /// there, and the keeper with its timeout.
   worker* take_sleeper() noexcept;
   bool keeps(const worker& w) const noexcept { return keeper_ == &w; }
   void end_keeping(const worker& w) noexcept;  // if it does
@@ -124,8 +127,15 @@ class alignas(64) idle_set {
   /// Timers of idle processors have been fired.
   void publish_earliest() noexcept;
 
+  /// w, which is about to sleep, does so in the poller, if nobody else does (poller.hpp).
+  bool begin_polling(const worker& w) noexcept;
+  bool polls(const worker& w) const noexcept { return poller_.load(std::memory_order_relaxed) == &w; }
+  void end_polling(const worker& w) noexcept;  // if it does
+
  private:
   friend struct debug_layout;
+
+  int cost_of_taking(const worker& w) const noexcept;
 
   // Read by every push, written rarely.
   std::atomic<std::uint32_t> word_{0};
@@ -140,6 +150,7 @@ class alignas(64) idle_set {
   internal_vector<worker*> sleepers_;
   const worker* keeper_ = nullptr;  // the sleeper with the next deadline as its timeout
   deadline keeper_deadline_ = no_deadline;
+  std::atomic<const worker*> poller_{nullptr};  // (any) the sleeper that is in the poller, or on its way in or out
   counter epoch_;           // (any)
   std::uint32_t lost_ = 0;  // workers that run a fiber without a processor
 };

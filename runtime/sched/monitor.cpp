@@ -177,6 +177,26 @@ void monitor::ask_attention(processor& p, const watch& last, const watch& curren
   if ((ask & ~before) != 0) p.attention.fetch_or(ask, std::memory_order_relaxed);
 }
 
+// True: nobody sleeps in the poller, and fibers wait for what it says.
+bool monitor::watch_poller(scheduler& s) noexcept {
+  poller& io = s.io();
+  if (!io.active() || s.idle().anybody_polls() || s.io_waits() == 0) {
+    events_wanted_ = false;
+    return false;
+  }
+  const std::uint64_t asked = io.asked();
+  if (asked != poller_asked_before_) {
+    events_wanted_ = false;
+  } else if (!events_wanted_) {
+    events_wanted_ = true;
+    for (const auto& p : s.processors()) p->attention.fetch_or(attention::events, std::memory_order_relaxed);
+  } else {  // all compute
+    s.ask_poller_from_outside();
+  }
+  poller_asked_before_ = io.asked();
+  return true;
+}
+
 /// One look at every processor.
 monitor::finding monitor::look(scheduler& s) noexcept {
   const std::size_t spilled = s.queues().spilled_fresh().size();
@@ -197,6 +217,7 @@ monitor::finding monitor::look(scheduler& s) noexcept {
   s.idle().lock();
   timer_ = s.idle().unkept() ? of_idle : no_deadline;
   s.idle().unlock();
+  if (watch_poller(s)) waiting = true;
   for (const auto& p : s.processors()) queued = queued || !p->fresh.empty() || !p->ready.empty() || !p->yielded.empty();
   for (const auto& each : s.processors()) {
     processor& p = *each;

@@ -15,6 +15,8 @@
 //
 // At each look it also asks busy processors for attention to what has waited there since the look before (pick.cpp).
 //
+// And it sees to it that the poller is asked (poller.hpp) while fibers wait for descriptors and nobody sleeps there.
+//
 // It looks every delay_if_waiting while something is queued or a timer is overdue, once more after smallest_delay if
 // that waits beside an idle processor, and more often while something is suspicious. Looks that find nothing become
 // rarer, up to longest_delay: each costs some 20 us of CPU, which at light load would be a tenth of all. But none comes
@@ -99,6 +101,7 @@ class monitor {
   bool all_quiet(scheduler& s) const noexcept;
   std::int64_t trim_stacks(scheduler& s, std::int64_t last, std::int64_t time) noexcept;
   finding look(scheduler& s) noexcept;
+  bool watch_poller(scheduler& s) noexcept;
   static void ask_attention(processor& p, const watch& last, const watch& current, const shared_work& shared,
                             bool due) noexcept;
   deadline print_schedtrace(scheduler& s);  // schedtrace.cpp
@@ -113,6 +116,8 @@ class monitor {
   std::vector<watch> seen_;
   std::size_t spilled_before_ = 0;  // fresh ones, at the last look
   deadline timer_ = no_deadline;    // the next one that no sleeper wakes for, as of the last look
+  std::uint64_t poller_asked_before_ = 0;  // how often, as of the last look
+  bool events_wanted_ = false;             // since nobody had asked it
   slow_slices slow_;
   std::uint64_t retaken_before_ = 0;  // at the last line of schedtrace
 };

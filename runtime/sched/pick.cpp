@@ -23,6 +23,7 @@
 //   starved       no fresh one has begun; or ever more of       a turn: fresh ones run, newest first, until 16 more are
 //                 them have spilled over                        ready than when it began; then those that are ready run
 //                                                               once each; and so on
+//   events        nobody has asked the poller for long        asking it before the pick
 //   turn          (the processor sets it: a turn is under way)  the monitor ends it at its next look
 //
 // What is asked for is served in rounds, one fiber of each kind, so that no kind keeps another waiting when slices are
@@ -81,7 +82,8 @@ void scheduler::put_next_behind(processor& p) noexcept {
 [[gnu::noinline]] runnable* scheduler::pick_out_of_turn(worker& w, processor& p, std::uint64_t tick,
                                                         bool& fire) noexcept {
   const bool counted = tick % counted_pick == 0;
-  if ((take_up(p, attention::due_timers) || counted) && timers_due(w, p)) {
+  if (take_up(p, attention::events)) p.asks_poller = true;
+  if (p.asks_poller || ((take_up(p, attention::due_timers) || counted) && timers_due(w, p))) {
     p.fruitless.add();
     fire = true;
     return nullptr;

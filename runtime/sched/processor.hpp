@@ -39,6 +39,7 @@ inline constexpr std::uint8_t yielded = 8;   // the oldest that has yielded
 inline constexpr std::uint8_t fresh = 16;    // the oldest that has not started
 inline constexpr std::uint8_t starved = 32;  // all that have not started
 inline constexpr std::uint8_t turn = 64;     // set by the owner: a turn of the last two is under way
+inline constexpr std::uint8_t events = 128;  // of the poller, which nobody has asked
 }  // namespace attention
 
 /// (any) What lies in `next`.
@@ -92,6 +93,8 @@ class alignas(64) processor {
   counter parked;                      // (any) how often a fiber blocked here
   counter begun;                       // (any) fresh ones that have begun to run here
   counter stack_count;                 // (any) of `stacks`
+  counter io_begun;                    // (any) waits for descriptors that began here, and that ended here
+  counter io_ended;
   random_source random;
 
   // --- how eagerly pushes here wake an idle worker (idle.cpp)
@@ -109,7 +112,8 @@ class alignas(64) processor {
 
   std::int64_t counted_at = 0;  // the coarse time of the last pick that was a counted one
 
-  std::uint8_t round = 0;  // what has not been served out of turn in this round, of all that is asked for
+  bool asks_poller = false;  // before the next pick on the native stack
+  std::uint8_t round = 0;    // what has not been served out of turn in this round, of all that is asked for
 
   // --- turns (pick.cpp), while attention::turn is set
   std::uint32_t yielded_turns = 0;  // picks that belong to those that have yielded

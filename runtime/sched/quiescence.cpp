@@ -1,8 +1,8 @@
 // What is decided when nothing runs.
 //
 // A runtime is quiescent when all its processors are idle, no worker runs a fiber without one, and the shared queues
-// are empty; then its counts are exact. It is drained if no fiber is left. It is stuck if fibers are left and no timer
-// is pending: that may be a deadlock (deadlock_unwinder.hpp).
+// are empty; then its counts are exact. It is drained if no fiber is left. It is stuck if fibers are left, no timer is
+// pending and none of them waits for a descriptor: that may be a deadlock (deadlock_unwinder.hpp).
 //
 // All that is decided by the plain threads that wait (wait_until), not by workers: if no thread waits, the process has
 // a thread that is doing something else, and there is no deadlock. The last worker to go idle wakes them. While stuck
@@ -43,6 +43,7 @@ quiescence scheduler::look() noexcept {
     ended += p->ended.value();
     seen.timers = seen.timers || p->timers.pending() != 0;
   }
+  seen.timers = seen.timers || io_waits() != 0;
   seen.drained = started == ended;
   seen.epoch = idle_.epoch();
   return seen;

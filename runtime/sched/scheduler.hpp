@@ -12,6 +12,7 @@
 //   quiescence.cpp  drained, stuck, cancelled: what is decided when nothing runs
 // Parts of it own their state and protocol, and open with their invariant:
 //   idle_set.hpp           idle processors, sleeping workers, and who keeps the next deadline
+//   poller.hpp             the epoll that tells which descriptors are ready
 //   monitor.hpp            the thread that looks for work that waits behind a fiber that computes or blocks its thread
 //   shared_queues.hpp      what is injected from outside, and what does not fit the processors' rings
 //   worker_supply.hpp      the workers, and where more of them come from
@@ -36,6 +37,7 @@
 #include "sched/idle_costs.hpp"
 #include "sched/idle_set.hpp"
 #include "sched/monitor.hpp"
+#include "sched/poller.hpp"
 #include "sched/processor.hpp"
 #include "sched/shared_queues.hpp"
 #include "sched/waiting_threads.hpp"
@@ -93,6 +95,12 @@ class scheduler {
   void make_ready(runnable& r) noexcept;     // a fiber whose state says so, or a woken record
   void count_started(runnable& r) noexcept;  // one that is alive but in no queue
   async_list& asyncs() noexcept { return asyncs_; }
+
+  /// Where its fibers' descriptors are registered, and how many fibers wait for one: exactly, when nothing runs.
+  poller& io() noexcept { return poller_; }
+  void begin_io_wait() noexcept;
+  void end_io_wait() noexcept;
+  std::uint64_t io_waits() const noexcept;
   bool cancelling() const noexcept { return cancel_all_.load(std::memory_order_relaxed); }
   void cancel_all() noexcept;
 
@@ -179,6 +187,7 @@ class scheduler {
   shared_queues& queues() noexcept { return queues_; }
   bool wake_one(processor* by, std::uint32_t most = 1) noexcept;
   bool wake_searcher(processor* by) noexcept;
+  void ask_poller_from_outside() noexcept;
   bool retake(processor& p, worker& from, std::uint64_t tick) noexcept;
 
   // ---- for its workers' threads
@@ -236,6 +245,9 @@ class scheduler {
   runnable* steal_from(worker& w, processor& victim) noexcept;
   runnable* keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept;
   bool run_due_timers(worker& w) noexcept;
+  bool ask_poller(worker& w) noexcept;
+  bool deliver(worker& w, const poller::batch& events) noexcept;
+  void deliver_from_outside(const poller::batch& events) noexcept;
   void fire_all(processor& p, deadline time) noexcept;
   void note_useless_wake(processor* woken_by) noexcept;
   void stop_searching(worker& w, std::uint32_t more) noexcept;
@@ -243,6 +255,7 @@ class scheduler {
   bool release_and_sleep(worker& w) noexcept;
   bool sleep_until_assigned(worker& w) noexcept;
   bool sleep(worker& w) noexcept;
+  bool sleep_in_poller(worker& w, deadline until) noexcept;
   bool sleep_as_spare(worker& w) noexcept;
   bool work_visible() noexcept;
   void offer(processor& p) noexcept;  // wake.cpp
@@ -255,6 +268,7 @@ class scheduler {
   struct taken_worker {
     worker* who = nullptr;
     bool new_thread = false;
+    bool in_poller = false;
   };
   taken_worker take_sleeper() noexcept;
   bool start_taken(taken_worker taken, processor& p) noexcept;
@@ -288,6 +302,8 @@ class scheduler {
   std::atomic<std::uint64_t> started_outside_{0};  // by who has no processor
   std::atomic<std::uint64_t> ended_outside_{0};
   std::atomic<std::uint64_t> parked_outside_{0};
+  std::atomic<std::uint64_t> io_begun_outside_{0};
+  std::atomic<std::uint64_t> io_ended_outside_{0};
   std::atomic<std::uint64_t> injected_count_{0};
   std::atomic<std::uint32_t> visitors_{0};  // foreign threads that are inside inject(), or have cancelled a timer
   std::atomic<bool> cancel_all_{false};
@@ -297,6 +313,7 @@ class scheduler {
 
   idle_set idle_;
   idle_costs costs_;
+  poller poller_;
 
   waiting_threads waiting_;
   deadlock_unwinder deadlocks_;

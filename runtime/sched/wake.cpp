@@ -75,8 +75,8 @@ bool scheduler::wake_searcher(processor* by) noexcept {
 // Under idle_'s lock: a worker to hand a processor to, out of the sleepers; one without a thread if nobody sleeps.
 // Null: there is no memory, or there are as many as there may be, and some are about to have no thread any more.
 scheduler::taken_worker scheduler::take_sleeper() noexcept try {
-  if (worker* w = idle_.take_sleeper()) return {w, false};
-  return {workers_.take(*this, idle_), true};
+  if (worker* w = idle_.take_sleeper()) return {w, false, idle_.polls(*w)};
+  return {workers_.take(*this, idle_), true, false};
 } catch (const std::bad_alloc&) {
   return {};
 }
@@ -87,8 +87,12 @@ bool scheduler::start_taken(taken_worker taken, processor& p) noexcept {
   worker& w = *taken.who;
   if (!taken.new_thread) {
     w.awake.store(1, std::memory_order_release);
-    costs_.futex_calls.add();
-    futex_wake(w.awake);
+    if (taken.in_poller) {
+      poller_.ring();
+    } else {
+      costs_.futex_calls.add();
+      futex_wake(w.awake);
+    }
     return true;
   }
   const int error = worker_supply::start(w);

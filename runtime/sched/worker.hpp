@@ -120,6 +120,7 @@ class alignas(64) worker : public internal_object {
   std::uint64_t next_id = 0;  // fiber ids come in blocks
   std::uint64_t last_id = 0;
   bool searching = false;
+  std::uint32_t brought = 0;               // from the poller, beside the one that it runs first
   bool woken = false;                      // by a push, and has not found work yet
   processor* woken_by = nullptr;           // where that push was; null: elsewhere
   internal_vector<victim_sample> samples;  // one a processor, for stealing

@@ -1,0 +1,324 @@
+#include <coir/detail/descriptor.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <system_error>
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/sanitizer.hpp"
+#include "sched/outside_poller.hpp"
+#include "sched/poller.hpp"
+#include "sched/scheduler.hpp"
+
+namespace coir::detail {
+
+namespace {
+
+// ---- the table: chunks of descriptors, made when a number of theirs is first used, and never given back
+constexpr std::size_t chunk_size = 256;
+constexpr std::size_t most_chunks = std::size_t{1} << 16;
+
+struct chunk {
+  descriptor all[chunk_size];
+};
+
+std::atomic<chunk*> table[most_chunks];
+
+descriptor* find(int fd) noexcept {
+  const auto at = static_cast<std::size_t>(fd);
+  if (at >= chunk_size * most_chunks) return nullptr;
+  chunk* c = table[at / chunk_size].load(std::memory_order_acquire);
+  return c != nullptr ? &c->all[at % chunk_size] : nullptr;
+}
+
+descriptor& find_or_make(int fd) {
+  const auto at = static_cast<std::size_t>(fd);  // a negative number becomes too large a one
+  if (at >= chunk_size * most_chunks)
+    throw std::system_error(fd < 0 ? EBADF : EMFILE, std::generic_category(), "coir: file descriptor");
+  std::atomic<chunk*>& place = table[at / chunk_size];
+  if (place.load(std::memory_order_acquire) == nullptr) {
+    auto made = std::make_unique<chunk>();
+    chunk* none = nullptr;
+    if (place.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) {
+      tsan_release(made.get());
+      made.release();
+    }
+  }
+  chunk* c = place.load(std::memory_order_acquire);
+  tsan_acquire(c);
+  return c->all[at % chunk_size];
+}
+
+/// Where who calls is served. Throws std::system_error.
+poller& poller_here() {
+  const worker* w = current_worker();
+  if (w == nullptr || w->current == nullptr) return outside_poller();
+  poller& mine = w->home->io();
+  mine.start();
+  return mine;
+}
+
+/// While one lives, a fiber of this runtime waits for a descriptor: no deadlock.
+class counted_wait {
+ public:
+  explicit counted_wait(const waiter& self) noexcept : home_(home_of(self)) {
+    if (home_ != nullptr) home_->begin_io_wait();
+  }
+  ~counted_wait() {
+    if (home_ != nullptr) home_->end_io_wait();
+  }
+  counted_wait(const counted_wait&) = delete;
+  counted_wait& operator=(const counted_wait&) = delete;
+
+ private:
+  static scheduler* home_of(const waiter&) noexcept {
+    const worker* w = current_worker();
+    return w != nullptr && w->current != nullptr ? w->home : nullptr;
+  }
+  scheduler* home_;
+};
+
+constexpr unsigned bit(io_way way) noexcept { return 1U << static_cast<unsigned>(way); }
+
+}  // namespace
+
+// ---- opening and closing ---------------------------------------------------------------------------------------------
+
+descriptor& descriptor::own(int fd) {
+  descriptor& d = find_or_make(fd);
+  d.lock_.lock();
+  d.number_ = fd;
+  // If it is open it belonged to somebody who has closed the number behind coir's back.
+  wait_node* stale = d.take_all(io_way::read, false, d.take_all(io_way::write, false, nullptr));
+  d.open(true);
+  d.lock_.unlock();
+  wake_all(stale);
+  return d;
+}
+
+descriptor& descriptor::watch(int fd) {
+  descriptor& d = find_or_make(fd);
+  const std::lock_guard locked(d.lock_);
+  d.number_ = fd;
+  if ((d.state_.load(std::memory_order_relaxed) & closed_bit) != 0) d.open(false);
+  ++d.watchers_;
+  return d;
+}
+
+// Under the lock.
+descriptor::generation descriptor::open(bool owned) noexcept {
+  owned_ = owned;
+  watchers_ = 0;
+  interest_ = 0;
+  home_ = nullptr;
+  special_.store(false, std::memory_order_relaxed);
+  for (std::atomic<deadline>& limit : limits_) limit.store(no_deadline, std::memory_order_relaxed);
+  const generation g = current() + 1;
+  state_.store(std::uint64_t{g} << generation_shift | 1, std::memory_order_release);
+  return g;
+}
+
+// Under the lock: no section begins any more. False: that generation was closed already.
+bool descriptor::shut(generation g, wait_node*& woken) noexcept {
+  std::uint64_t seen = state_.load(std::memory_order_relaxed);
+  do {
+    if (static_cast<generation>(seen >> generation_shift) != g || (seen & closed_bit) != 0) return false;
+  } while (!state_.compare_exchange_weak(seen, seen | closed_bit, std::memory_order_acq_rel));
+  woken = take_all(io_way::read, false, take_all(io_way::write, false, nullptr));
+  return true;
+}
+
+bool descriptor::close(generation g) noexcept {
+  wait_node* woken = nullptr;
+  lock_.lock();
+  const bool closes = shut(g, woken);
+  lock_.unlock();
+  wake_all(woken);
+  if (closes) end(g);
+  return closes;
+}
+
+void descriptor::unwatch(generation g) noexcept {
+  wait_node* woken = nullptr;
+  lock_.lock();
+  const bool closes = current() == g && --watchers_ == 0 && !owned_ && shut(g, woken);
+  lock_.unlock();
+  wake_all(woken);
+  if (closes) end(g);
+}
+
+// The last one has gone out of a closed one.
+void descriptor::retire(generation g) noexcept {
+  lock_.lock();
+  tsan_acquire(&state_);  // the ends of the others' sections
+  if (current() != g) {   // it has another owner already
+    lock_.unlock();
+    return;
+  }
+  const bool owned = owned_;
+  // What is closed leaves its epoll by itself. An event that is on its way, or comes from a copy that a child process
+  // has, bears an old generation.
+  if (!owned && home_ != nullptr) home_->remove(number_);
+  owned_ = false;
+  home_ = nullptr;
+  interest_ = 0;
+  const int fd = number_;
+  lock_.unlock();
+  if (owned) ::close(fd);
+}
+
+// ---- waiting ---------------------------------------------------------------------------------------------------------
+
+// Under the lock: sees to it that `way` is heard of. `mine` has been started.
+void descriptor::enlist(io_way way, poller& mine) {
+  if (home_ != nullptr && home_ != &mine && home_->where() == poller::kind::outside) {
+    home_->remove(number_);  // its thread is slower than a runtime's own workers
+    home_ = nullptr;
+    interest_ = 0;
+  }
+  if ((interest_ & bit(way)) != 0) return;
+  const auto wanted = static_cast<std::uint8_t>(interest_ | bit(way));
+  poller& where = home_ != nullptr ? *home_ : mine;
+  const auto g = current();
+  const int error = home_ != nullptr ? where.change(number_, g, wanted) : where.add(number_, g, wanted);
+  if (error != 0) {
+    lock_.unlock();
+    throw std::system_error(error, std::generic_category(), "coir: to wait for a file descriptor");
+  }
+  home_ = &where;
+  interest_ = wanted;
+}
+
+io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const char* what, bool limited, deadline until) {
+  poller& mine = poller_here();
+  waiter& self = this_waiter();
+  lock_.lock();
+  if (!is_open(g)) {
+    lock_.unlock();
+    return io_wake::closed;
+  }
+  if (edges(way) != seen) {
+    lock_.unlock();
+    return io_wake::ready;
+  }
+  const deadline ends = limited ? std::min(until, limit(way)) : until;
+  enlist(way, mine);
+  if (!begin_wait(self)) {
+    lock_.unlock();
+    throw_cancelled();
+  }
+  wait_node node;
+  node.who = &self;
+  wait_queue& queue = queues_[index(way)];
+  queue.push_back(node);
+  wake how;
+  {
+    const counted_wait counted(self);
+    how = park(self, lock_, {what, this}, ends);
+  }
+  if (how == wake::fired) return node.ok ? io_wake::ready : io_wake::closed;
+  lock_.lock();
+  queue.remove(node);
+  lock_.unlock();
+  if (how == wake::cancelled) throw_cancelled();
+  const bool moved = limited && std::min(until, limit(way)) > ends;  // just now, to a later time
+  return moved ? io_wake::ready : io_wake::timed_out;
+}
+
+void descriptor::set_limit(generation g, io_way way, deadline until) noexcept {
+  lock_.lock();
+  wait_node* woken = nullptr;
+  if (is_open(g)) {
+    limits_[index(way)].store(until, std::memory_order_relaxed);
+    woken = take_all(way, true, nullptr);  // they begin their wait anew
+  }
+  lock_.unlock();
+  wake_all(woken);
+}
+
+bool descriptor::join(generation g, io_way way, std::uint32_t seen, wait_node& node, early_claim& claim) {
+  poller& mine = poller_here();
+  lock_.lock();
+  const bool joined = is_open(g) && edges(way) == seen;
+  if (joined) {
+    enlist(way, mine);
+    node.slot = &claim;
+    queues_[index(way)].push_back(node);
+  }
+  lock_.unlock();
+  return joined;
+}
+
+void descriptor::leave(io_way way, wait_node& node) noexcept {
+  const std::lock_guard locked(lock_);
+  queues_[index(way)].remove(node);
+}
+
+// ---- waking ----------------------------------------------------------------------------------------------------------
+
+// Under the lock: claims all who wait. Returns them, and `rest` behind them, linked by `next`.
+wait_node* descriptor::take_all(io_way way, bool ok, wait_node* rest) noexcept {
+  wait_queue& queue = queues_[index(way)];
+  while (wait_node* n = queue.front()) {
+    queue.remove(*n);
+    if (n->slot != nullptr ? !static_cast<early_claim*>(n->slot)->claim(waiter::fired, n) : !n->who->claim(*n)) continue;
+    n->ok = ok;
+    n->next = rest;
+    rest = n;
+  }
+  return rest;
+}
+
+void descriptor::wake_all(wait_node* list) noexcept {
+  while (list != nullptr) {
+    wait_node* n = list;
+    list = n->next;
+    unpark(*n->who);  // the node is gone
+  }
+}
+
+// The number has a chunk: it was registered.
+void descriptor::deliver(int fd, generation g, std::uint32_t events) noexcept {
+  constexpr std::uint32_t special = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI;
+  descriptor& d = *find(fd);
+  d.lock_.lock();
+  wait_node* woken = nullptr;
+  if (d.is_open(g)) {
+    if ((events & special) != 0) d.special_.store(true, std::memory_order_relaxed);
+    if ((events & (EPOLLIN | special)) != 0) woken = d.arrive(io_way::read, woken);
+    if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) woken = d.arrive(io_way::write, woken);
+  }
+  d.lock_.unlock();
+  wake_all(woken);
+}
+
+// Under the lock.
+wait_node* descriptor::arrive(io_way way, wait_node* rest) noexcept {
+  std::atomic<std::uint32_t>& edges = edges_[index(way)];
+  edges.store(edges.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  return take_all(way, true, rest);
+}
+
+void descriptor::forget(poller& gone) noexcept {
+  for (std::atomic<chunk*>& place : table) {
+    chunk* c = place.load(std::memory_order_acquire);
+    if (c == nullptr) continue;
+    for (descriptor& d : c->all) {
+      d.lock_.lock();
+      wait_node* woken = nullptr;
+      if (d.home_ == &gone) {
+        d.home_ = nullptr;
+        d.interest_ = 0;
+        woken = d.arrive(io_way::read, d.arrive(io_way::write, woken));
+      }
+      d.lock_.unlock();
+      wake_all(woken);
+    }
+  }
+}
+
+}  // namespace coir::detail
