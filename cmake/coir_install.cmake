@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/coir")
 install(
-  TARGETS coir coir_runtime coir_channel coir_sync coir_lockcheck
+  TARGETS coir coir_runtime coir_channel coir_sync coir_net coir_lockcheck
   EXPORT coir_targets
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT coir_targets NAMESPACE coir:: FILE coir_targets.cmake DESTINATION "${config_dir}")
@@ -19,10 +19,10 @@ install(FILES runtime/observe/gdb/coir-gdb.py DESTINATION "${CMAKE_INSTALL_DATAD
 # pkg-config. A static library's own dependencies are named in Libs, not in Libs.private: a plain `pkg-config --libs` is
 # what people type, and there is nothing else to link against.
 if(BUILD_SHARED_LIBS)
-  set(COIR_PC_LIBS "-lcoir_sync -lcoir_channel -lcoir_runtime -pthread")
+  set(COIR_PC_LIBS "-lcoir_net -lcoir_sync -lcoir_channel -lcoir_runtime -pthread")
   set(COIR_PC_LIBS_PRIVATE "-lboost_context ${COIR_PC_UNWIND}")
 else()
-  set(COIR_PC_LIBS "-lcoir_sync -lcoir_channel -lcoir_runtime -lboost_context ${COIR_PC_UNWIND} -pthread")
+  set(COIR_PC_LIBS "-lcoir_net -lcoir_sync -lcoir_channel -lcoir_runtime -lboost_context ${COIR_PC_UNWIND} -pthread")
   set(COIR_PC_LIBS_PRIVATE "")
 endif()
 list(JOIN coir_sanitize_flags " " COIR_PC_SANITIZE)

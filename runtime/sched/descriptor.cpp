@@ -86,7 +86,8 @@ constexpr unsigned bit(io_way way) noexcept { return 1U << static_cast<unsigned>
 
 }  // namespace
 
-// ---- opening and closing ---------------------------------------------------------------------------------------------
+// ---- opening and closing
+// ---------------------------------------------------------------------------------------------
 
 descriptor& descriptor::own(int fd) {
   descriptor& d = find_or_make(fd);
@@ -171,7 +172,8 @@ void descriptor::retire(generation g) noexcept {
   if (owned) ::close(fd);
 }
 
-// ---- waiting ---------------------------------------------------------------------------------------------------------
+// ---- waiting
+// ---------------------------------------------------------------------------------------------------------
 
 // Under the lock: sees to it that `way` is heard of. `mine` has been started.
 void descriptor::enlist(io_way way, poller& mine) {
@@ -258,14 +260,16 @@ void descriptor::leave(io_way way, wait_node& node) noexcept {
   queues_[index(way)].remove(node);
 }
 
-// ---- waking ----------------------------------------------------------------------------------------------------------
+// ---- waking
+// ----------------------------------------------------------------------------------------------------------
 
 // Under the lock: claims all who wait. Returns them, and `rest` behind them, linked by `next`.
 wait_node* descriptor::take_all(io_way way, bool ok, wait_node* rest) noexcept {
   wait_queue& queue = queues_[index(way)];
   while (wait_node* n = queue.front()) {
     queue.remove(*n);
-    if (n->slot != nullptr ? !static_cast<early_claim*>(n->slot)->claim(waiter::fired, n) : !n->who->claim(*n)) continue;
+    if (n->slot != nullptr ? !static_cast<early_claim*>(n->slot)->claim(waiter::fired, n) : !n->who->claim(*n))
+      continue;
     n->ok = ok;
     n->next = rest;
     rest = n;

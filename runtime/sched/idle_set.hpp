@@ -105,8 +105,8 @@ class alignas(64) idle_set {
   /// Gives an idle processor, which there is, to a worker that is not in sleepers_ any more.
   processor& hand_over(worker& w) noexcept;
 
-  /// Any sleeper, which leaves sleepers_; null if nobody sleeps. Who sleeps in the poller stays there if anybody else is
-  /// there, and the keeper with its timeout.
+  /// Any sleeper, which leaves sleepers_; null if nobody sleeps. Who sleeps in the poller stays there if anybody else
+  /// is there, and the keeper with its timeout.
   worker* take_sleeper() noexcept;
   bool keeps(const worker& w) const noexcept { return keeper_ == &w; }
   void end_keeping(const worker& w) noexcept;  // if it does
@@ -151,8 +151,8 @@ class alignas(64) idle_set {
   const worker* keeper_ = nullptr;  // the sleeper with the next deadline as its timeout
   deadline keeper_deadline_ = no_deadline;
   std::atomic<const worker*> poller_{nullptr};  // (any) the sleeper that is in the poller, or on its way in or out
-  counter epoch_;           // (any)
-  std::uint32_t lost_ = 0;  // workers that run a fiber without a processor
+  counter epoch_;                               // (any)
+  std::uint32_t lost_ = 0;                      // workers that run a fiber without a processor
 };
 
 }  // namespace coir::detail

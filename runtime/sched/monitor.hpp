@@ -114,8 +114,8 @@ class monitor {
 
   // --- of its thread
   std::vector<watch> seen_;
-  std::size_t spilled_before_ = 0;  // fresh ones, at the last look
-  deadline timer_ = no_deadline;    // the next one that no sleeper wakes for, as of the last look
+  std::size_t spilled_before_ = 0;         // fresh ones, at the last look
+  deadline timer_ = no_deadline;           // the next one that no sleeper wakes for, as of the last look
   std::uint64_t poller_asked_before_ = 0;  // how often, as of the last look
   bool events_wanted_ = false;             // since nobody had asked it
   slow_slices slow_;

@@ -6,10 +6,10 @@
 //   a sleeper     one of the sleeping workers sleeps in epoll instead of on its futex: idle_set::polls(). It wakes for
 //                 events, for timers if it is the keeper, and for its bell.
 //   a worker      that has run dry, if nobody sleeps there: without waiting.
-//   a processor   that is busy: when the monitor asks for attention::events, since nobody has asked since its last look.
-//   the monitor   itself, if that has not helped until its next look: fibers compute on all processors.
-// So a ready fiber waits for one wake-up if somebody sleeps, for what is left to run if not, and at most two looks of the
-// monitor.
+//   a processor   that is busy: when the monitor asks for attention::events, since nobody has asked since its last
+//   look. the monitor   itself, if that has not helped until its next look: fibers compute on all processors.
+// So a ready fiber waits for one wake-up if somebody sleeps, for what is left to run if not, and at most two looks of
+// the monitor.
 //
 // A batch becomes runnable as timers do: on the native stack, the oldest event first, with one wake for all.
 //
@@ -20,7 +20,8 @@
 //
 // Invariants:
 //  1. One sleeper at a time: it is set under the idle set's lock before it enters, and ends after it has left.
-//  2. If all processors are idle and the poller is active, somebody sleeps in it: whoever goes to sleep and finds nobody
+//  2. If all processors are idle and the poller is active, somebody sleeps in it: whoever goes to sleep and finds
+//  nobody
 //     there does. If somebody is busy the monitor is awake.
 //  3. A runtime that does no I/O has no epoll, and asks for nothing: one load of active().
 //

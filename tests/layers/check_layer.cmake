@@ -1,6 +1,6 @@
 # cmake -Dlayer=channel -Dinclude_dirs=... -Dsource_dir=... -Dcompiler=... -Dwork_dir=... -P check_layer.cmake
 # Preprocesses one #include after another with the include directories that `layer` is compiled with.
-set(layers runtime channel sync)
+set(layers runtime channel sync net)
 set(flags)
 foreach(dir IN LISTS include_dirs)
   list(APPEND flags "-I${dir}")
@@ -61,7 +61,7 @@ endforeach()
 # What include directories cannot forbid: a path into another folder.
 file(GLOB_RECURSE files "${source_dir}/${layer}/*.hpp" "${source_dir}/${layer}/*.cpp")
 foreach(file IN LISTS files)
-  file(STRINGS "${file}" paths REGEX "^[ \t]*#[ \t]*include[ \t]*[\"<]([^\">]*/)?(\\.\\.|runtime|channel|sync|tests)/")
+  file(STRINGS "${file}" paths REGEX "^[ \t]*#[ \t]*include[ \t]*[\"<]([^\">]*/)?(\\.\\.|runtime|channel|sync|net|tests)/")
   if(paths)
     message(SEND_ERROR "${file} reaches into another folder: ${paths}")
   endif()

@@ -49,7 +49,8 @@ class alignas(64) descriptor {
   using generation = std::uint32_t;
 
   /// The descriptor of a number that the caller owns and that is in non-blocking mode; from here on it is closed by
-  /// close() alone. Throws std::system_error (EMFILE: the number is too large), std::bad_alloc; the number is open then.
+  /// close() alone. Throws std::system_error (EMFILE: the number is too large), std::bad_alloc; the number is open
+  /// then.
   static descriptor& own(int fd);
 
   /// The descriptor of a number that somebody else owns, for as long as unwatch() is not called: shared with its owner,
@@ -96,13 +97,14 @@ class alignas(64) descriptor {
   /// or urgent data about: these may come without an edge of their own.
   bool short_means_drained() const noexcept { return !special_.load(std::memory_order_relaxed); }
 
-  /// Sleeps until `edges(way) != seen`, the descriptor is closed, or a deadline comes: `until`, or, if `limited`, the one
-  /// that is set for this way. It may return `ready` too early. Inside a section. `what`: for reports, "tcp read". Throws
-  /// `cancelled`, and std::system_error if the kernel cannot watch this descriptor.
+  /// Sleeps until `edges(way) != seen`, the descriptor is closed, or a deadline comes: `until`, or, if `limited`, the
+  /// one that is set for this way. It may return `ready` too early. Inside a section. `what`: for reports, "tcp read".
+  /// Throws `cancelled`, and std::system_error if the kernel cannot watch this descriptor.
   io_wake wait(generation g, io_way way, std::uint32_t seen, const char* what, bool limited,
                deadline until = no_deadline);
 
-  /// Until when a limited wait() may take, from now on and for who waits already. Of one generation; own() begins without.
+  /// Until when a limited wait() may take, from now on and for who waits already. Of one generation; own() begins
+  /// without.
   void set_limit(generation g, io_way way, deadline until) noexcept;
   deadline limit(io_way way) const noexcept { return limits_[index(way)].load(std::memory_order_relaxed); }
 
