@@ -21,6 +21,8 @@
 // a searcher, or the pusher sees idle != 0 and searching == 0 and wakes one:
 //   pusher:   push;                       light fence;  load idle, searching
 //   sleeper:  ++idle, --searching;        heavy fence;  look at all queues again (work_visible), only then sleep
+// (The last to go idle needs a fence of its own alone: nobody holds a processor, so whoever pushes next behind a light
+// fence has taken one since, under the idle set's lock, and knows of the idle ones; others push behind full fences.)
 // A worker that finds more than it will run at once wakes the next searchers, up to two; one that finds work and was
 // the last searcher wakes one if more is visible. So one wake per burst of pushes is enough.
 //
@@ -201,22 +203,28 @@ bool scheduler::release_and_sleep(worker& w) noexcept {
   w.held = nullptr;
   idle_.put(*p);
   idle_.add_sleeper(w);
+  const bool last = idle_.all_idle();
   idle_.unlock();
   if (was_searching) idle_.remove_searcher();
   if (was_woken) note_useless_wake(woken_by);
-  return sleep_until_assigned(w);
+  return sleep_until_assigned(w, last);
 }
 
-// For a sleeper. Returns with a processor (true), or when the runtime ends (false).
-bool scheduler::sleep_until_assigned(worker& w) noexcept {
+// For a sleeper. Returns with a processor (true), or when the runtime ends (false). `last`: all processors were idle when
+// it became one.
+bool scheduler::sleep_until_assigned(worker& w, bool last) noexcept {
+  if (last) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in inject()
+  } else {
+    costs_.membarriers.add();
+    heavy_fence();  // pairs with the light one after each push
+  }
   const bool assigned = sleep(w);
   w.placement.restore();
   return assigned;
 }
 
 bool scheduler::sleep(worker& w) noexcept {
-  costs_.membarriers.add();
-  heavy_fence();  // pairs with the light one after each push
   for (;;) {
     if (stopping_.load(std::memory_order_acquire)) return false;
     if (idle_.may_wake(idle_.count()) && work_visible() && take_idle_processor(w)) return true;

@@ -253,7 +253,7 @@ class scheduler {
   void stop_searching(worker& w, std::uint32_t more) noexcept;
   void stop_searching_found(worker& w, std::uint32_t more = 0) noexcept;
   bool release_and_sleep(worker& w) noexcept;
-  bool sleep_until_assigned(worker& w) noexcept;
+  bool sleep_until_assigned(worker& w, bool last = false) noexcept;
   bool sleep(worker& w) noexcept;
   bool sleep_in_poller(worker& w, deadline until) noexcept;
   bool sleep_as_spare(worker& w) noexcept;

@@ -150,7 +150,7 @@ inline inject(by) {
 }
 
 proctype worker(byte me) {
-  bool last, woke;
+  bool last, woke, all_idle;
 #ifdef REFUSES_EARLY
   bool early = true;
 #endif
@@ -208,14 +208,17 @@ release:
     early = may_wake;
 #endif
     /* release_and_sleep() */
-    atomic { held[me] = false; asleep[me] = true; idle++; last = counted[me]; counted[me] = false };
+    atomic { held[me] = false; asleep[me] = true; idle++; all_idle = (idle == PROCESSORS); last = counted[me]; counted[me] = false };
     if
     :: last -> searching--
     :: else
     fi;
 sleep:
 #ifndef WITHOUT_HEAVY_FENCE
-    drained(PUSHER);
+    if
+    :: all_idle -> all_idle = false /* nobody holds a processor */
+    :: else -> drained(PUSHER)
+    fi;
 #endif
 #ifndef WITHOUT_RECHECK
 #ifdef REFUSES_EARLY
