@@ -210,8 +210,8 @@ bool scheduler::release_and_sleep(worker& w) noexcept {
   return sleep_until_assigned(w, last);
 }
 
-// For a sleeper. Returns with a processor (true), or when the runtime ends (false). `last`: all processors were idle when
-// it became one.
+// For a sleeper; `last`: all processors were idle when it became one. Returns with a processor (true), or when the
+// runtime ends (false).
 bool scheduler::sleep_until_assigned(worker& w, bool last) noexcept {
   if (last) {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in inject()
