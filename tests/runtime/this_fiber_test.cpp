@@ -124,12 +124,16 @@ TEST_P(ThisFiber, YieldLetsTheOthersRun) {
   });
 }
 
+// Those that have begun: who has not started yet has no turn among those that yield.
 TEST(Yield, OnOneProcessorTakesTurns) {
   const std::string order = coir_test::on_one_processor([] {
     std::mutex lock;
     std::string in_turn;
+    std::atomic<int> begun{0};
     const auto turns = [&](char c) {
       return [&, c] {
+        ++begun;
+        while (begun != 3) coir::yield();
         for (int i = 0; i < 3; ++i) {
           {
             const std::lock_guard locked(lock);
