@@ -208,6 +208,10 @@ io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const cha
     return io_wake::ready;
   }
   const deadline ends = limited ? std::min(until, limit(way)) : until;
+  if (ends != no_deadline && ends <= now()) {
+    lock_.unlock();
+    return io_wake::timed_out;
+  }
   enlist(way, mine);
   if (!begin_wait(self)) {
     lock_.unlock();

@@ -1,0 +1,100 @@
+#include <coir/detail/sockets.hpp>
+
+#include <cerrno>
+#include <new>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <coir/runtime.hpp>
+
+namespace coir::detail::sockets {
+
+namespace {
+
+using question = int (*)(int, ::sockaddr*, ::socklen_t*);
+
+net::endpoint ask(const io_handle& of, question f, const char* what) {
+  const io_handle::use used(of);
+  if (!used) throw_io_error(net::errc::closed, what);
+  ::sockaddr_storage address{};
+  ::socklen_t size = sizeof address;
+  if (f(used.number(), reinterpret_cast<::sockaddr*>(&address), &size) != 0)
+    throw std::system_error(errno, std::system_category(), what);
+  return {reinterpret_cast<const ::sockaddr*>(&address), size};
+}
+
+/// The queue of the listener is full. Of local sockets the system does not tell when it is not any more.
+int connect_in_thread(int fd, const net::endpoint& to) {
+  return blocking([&] {
+    const int flags = ::fcntl(fd, F_GETFL);
+    ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    int error = 0;
+    do error = ::connect(fd, to.data(), to.size()) == 0 ? 0 : errno;
+    while (error == EINTR);
+    ::fcntl(fd, F_SETFL, flags);
+    return error;
+  });
+}
+
+}  // namespace
+
+io_handle make(int family, int type, std::error_code& error) {
+  const int fd = ::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) {
+    error.assign(errno, std::system_category());
+    return {};
+  }
+  return adopt(fd, error);
+}
+
+io_handle adopt(int fd, std::error_code& error) noexcept try {
+  error.clear();
+  return io_handle(fd);
+} catch (const std::system_error& e) {
+  error = e.code();
+  return {};
+} catch (const std::bad_alloc&) {
+  error = std::make_error_code(std::errc::not_enough_memory);
+  return {};
+}
+
+io_handle connect(const net::endpoint& to, std::error_code& error) {
+  io_handle made = make(to.family(), SOCK_STREAM, error);
+  if (error) return {};
+  const io_handle::use used(made);
+  if (to.family() != AF_UNIX) set_option(made, IPPROTO_TCP, TCP_NODELAY, 1, error);
+  while (!error) {
+    const std::uint32_t seen = used->edges(io_way::write);
+    const system_calls::size n = system_calls::connect(used.number(), to.data(), to.size());
+    if (n == 0 || n == -EISCONN) return made;
+    if (n == -EAGAIN && to.family() == AF_UNIX) {
+      const int in_thread = connect_in_thread(used.number(), to);
+      if (in_thread == 0) return made;
+      error.assign(in_thread, std::system_category());
+    } else if (n == -EINPROGRESS || n == -EALREADY || n == -EINTR) {
+      used.wait(io_way::write, seen, "connect", error);
+    } else {
+      error.assign(static_cast<int>(-n), std::system_category());
+    }
+  }
+  made.close();
+  return {};
+}
+
+void set_option(const io_handle& of, int level, int option, int value, std::error_code& error) noexcept {
+  const io_handle::use used(of);
+  if (!used)
+    error = net::errc::closed;
+  else if (::setsockopt(used.number(), level, option, &value, sizeof value) != 0)
+    error.assign(errno, std::system_category());
+  else
+    error.clear();
+}
+
+net::endpoint local_endpoint(const io_handle& of) { return ask(of, &::getsockname, "coir: local_endpoint"); }
+net::endpoint remote_endpoint(const io_handle& of) { return ask(of, &::getpeername, "coir: remote_endpoint"); }
+
+}  // namespace coir::detail::sockets
