@@ -82,8 +82,8 @@ void scheduler::put_next_behind(processor& p) noexcept {
 [[gnu::noinline]] runnable* scheduler::pick_out_of_turn(worker& w, processor& p, std::uint64_t tick,
                                                         bool& fire) noexcept {
   const bool counted = tick % counted_pick == 0;
-  if (take_up(p, attention::events)) p.asks_poller = true;
-  if (p.asks_poller || ((take_up(p, attention::due_timers) || counted) && timers_due(w, p))) {
+  if (take_up(p, attention::events)) p.asks_poller = true;  // on the native stack: for its next round
+  if ((p.asks_poller && w.current != nullptr) || ((take_up(p, attention::due_timers) || counted) && timers_due(w, p))) {
     p.fruitless.add();
     fire = true;
     return nullptr;
