@@ -12,6 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/report.hpp"
+#include "base/sanitizer.hpp"
 
 namespace coir::detail {
 
@@ -68,6 +69,7 @@ void poller::start() {
         if (bell_ >= 0) ::close(bell_);
         ::close(epoll);
       } else {
+        tsan_release(this);
         epoll_.store(epoll, std::memory_order_release);
       }
     }
@@ -76,24 +78,30 @@ void poller::start() {
   if (error != 0) throw std::system_error(error, std::generic_category(), "coir: no epoll for a runtime");
 }
 
-int poller::add(int fd, descriptor::generation g, unsigned ways) noexcept {
+int poller::started() noexcept {
   const int epoll = epoll_.load(std::memory_order_acquire);
+  tsan_acquire(this);
+  return epoll;
+}
+
+int poller::add(int fd, descriptor::generation g, unsigned ways) noexcept {
+  const int epoll = started();
   const int error = control(epoll, EPOLL_CTL_ADD, fd, mark(fd, g), epoll_mask(ways));
   // Registered for somebody who is gone: the number and the file are the same, or it would not be there.
   return error == EEXIST ? change(fd, g, ways) : error;
 }
 
 int poller::change(int fd, descriptor::generation g, unsigned ways) noexcept {
-  return control(epoll_.load(std::memory_order_acquire), EPOLL_CTL_MOD, fd, mark(fd, g), epoll_mask(ways));
+  return control(started(), EPOLL_CTL_MOD, fd, mark(fd, g), epoll_mask(ways));
 }
 
 void poller::remove(int fd) noexcept {
-  control(epoll_.load(std::memory_order_acquire), EPOLL_CTL_DEL, fd, 0, 0);  // it may be closed already
+  control(started(), EPOLL_CTL_DEL, fd, 0, 0);  // it may be closed already
 }
 
 void poller::collect(batch& into, deadline until) noexcept {
   static std::atomic<bool> without_pwait2{false};
-  const int epoll = epoll_.load(std::memory_order_acquire);
+  const int epoll = started();
   int n = 0;
   calls_.fetch_add(1, std::memory_order_relaxed);
   if (until == 0) {
@@ -128,6 +136,7 @@ int poller::deliver(const batch& b) noexcept {
 
 void poller::ring() noexcept {
   calls_.fetch_add(1, std::memory_order_relaxed);
+  started();  // and so the bell
   const std::uint64_t one = 1;
   // It cannot fail: the counter is far from its end.
   if (::write(bell_, &one, sizeof one) != sizeof one) fatal("the bell of a poller: write() failed, errno ", errno);

@@ -8,6 +8,7 @@
 //   a worker      that has run dry, if nobody sleeps there: without waiting.
 //   a processor   that is busy: when the monitor asks for attention::events, since nobody has asked since its last
 //   look. the monitor   itself, if that has not helped until its next look: fibers compute on all processors.
+//
 // So a ready fiber waits for one wake-up if somebody sleeps, for what is left to run if not, and at most two looks of
 // the monitor.
 //
@@ -21,8 +22,7 @@
 // Invariants:
 //  1. One sleeper at a time: it is set under the idle set's lock before it enters, and ends after it has left.
 //  2. If all processors are idle and the poller is active, somebody sleeps in it: whoever goes to sleep and finds
-//  nobody
-//     there does. If somebody is busy the monitor is awake.
+//     nobody there does. If somebody is busy the monitor is awake.
 //  3. A runtime that does no I/O has no epoll, and asks for nothing: one load of active().
 //
 // Outside of runtimes one poller with a thread of its own serves the plain threads (outside_poller.hpp).
@@ -86,6 +86,8 @@ class poller {
   std::uint64_t calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
 
  private:
+  int started() noexcept;  // the epoll, and what start() has written before
+
   const kind kind_;
   spin_lock starting_;
   std::atomic<int> epoll_{-1};
