@@ -22,16 +22,16 @@ namespace {
 constexpr std::size_t chunk_size = 256;
 constexpr std::size_t most_chunks = std::size_t{1} << 16;
 
-struct chunk {
+struct descriptor_chunk {
   descriptor all[chunk_size];
 };
 
-std::atomic<chunk*> table[most_chunks];
+std::atomic<descriptor_chunk*> table[most_chunks];
 
 descriptor* find(int fd) noexcept {
   const auto at = static_cast<std::size_t>(fd);
   if (at >= chunk_size * most_chunks) return nullptr;
-  chunk* c = table[at / chunk_size].load(std::memory_order_acquire);
+  descriptor_chunk* c = table[at / chunk_size].load(std::memory_order_acquire);
   return c != nullptr ? &c->all[at % chunk_size] : nullptr;
 }
 
@@ -39,16 +39,16 @@ descriptor& find_or_make(int fd) {
   const auto at = static_cast<std::size_t>(fd);  // a negative number becomes too large a one
   if (at >= chunk_size * most_chunks)
     throw std::system_error(fd < 0 ? EBADF : EMFILE, std::generic_category(), "coir: file descriptor");
-  std::atomic<chunk*>& place = table[at / chunk_size];
+  std::atomic<descriptor_chunk*>& place = table[at / chunk_size];
   if (place.load(std::memory_order_acquire) == nullptr) {
-    auto made = std::make_unique<chunk>();
-    chunk* none = nullptr;
+    auto made = std::make_unique<descriptor_chunk>();
+    descriptor_chunk* none = nullptr;
     if (place.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) {
       tsan_release(made.get());
       made.release();
     }
   }
-  chunk* c = place.load(std::memory_order_acquire);
+  descriptor_chunk* c = place.load(std::memory_order_acquire);
   tsan_acquire(c);
   return c->all[at % chunk_size];
 }
@@ -65,21 +65,23 @@ poller& poller_here() {
 /// While one lives, a fiber of this runtime waits for a descriptor: no deadlock.
 class counted_wait {
  public:
-  explicit counted_wait(const waiter& self) noexcept : home_(home_of(self)) {
-    if (home_ != nullptr) home_->begin_io_wait();
-  }
-  ~counted_wait() {
-    if (home_ != nullptr) home_->end_io_wait();
-  }
+  counted_wait() noexcept { begin(); }
+  ~counted_wait() { end(); }
   counted_wait(const counted_wait&) = delete;
   counted_wait& operator=(const counted_wait&) = delete;
 
+  static void begin() noexcept {
+    if (scheduler* home = here()) home->begin_io_wait();
+  }
+  static void end() noexcept {
+    if (scheduler* home = here()) home->end_io_wait();
+  }
+
  private:
-  static scheduler* home_of(const waiter&) noexcept {
+  static scheduler* here() noexcept {
     const worker* w = current_worker();
     return w != nullptr && w->current != nullptr ? w->home : nullptr;
   }
-  scheduler* home_;
 };
 
 constexpr unsigned bit(io_way way) noexcept { return 1U << static_cast<unsigned>(way); }
@@ -223,7 +225,7 @@ io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const cha
   queue.push_back(node);
   wake how;
   {
-    const counted_wait counted(self);
+    const counted_wait counted;
     how = park(self, lock_, {what, this}, ends);
   }
   if (how == wake::fired) return node.ok ? io_wake::ready : io_wake::closed;
@@ -254,14 +256,17 @@ bool descriptor::join(generation g, io_way way, std::uint32_t seen, wait_node& n
     enlist(way, mine);
     node.slot = &claim;
     queues_[index(way)].push_back(node);
+    counted_wait::begin();
   }
   lock_.unlock();
   return joined;
 }
 
 void descriptor::leave(io_way way, wait_node& node) noexcept {
-  const std::lock_guard locked(lock_);
+  lock_.lock();
   queues_[index(way)].remove(node);
+  lock_.unlock();
+  counted_wait::end();
 }
 
 // ---- waking
@@ -312,8 +317,8 @@ wait_node* descriptor::arrive(io_way way, wait_node* rest) noexcept {
 }
 
 void descriptor::forget(poller& gone) noexcept {
-  for (std::atomic<chunk*>& place : table) {
-    chunk* c = place.load(std::memory_order_acquire);
+  for (std::atomic<descriptor_chunk*>& place : table) {
+    descriptor_chunk* c = place.load(std::memory_order_acquire);
     if (c == nullptr) continue;
     for (descriptor& d : c->all) {
       d.lock_.lock();
