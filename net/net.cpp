@@ -34,6 +34,16 @@ void require_family(const endpoint& at, bool local, const char* what) {
 
 bool is_local(const endpoint& at) noexcept { return at.family() == AF_UNIX; }
 
+/// What a connection met before it was accepted is its own affair, and no error of the listener: see accept(2).
+detail::system_calls::size accept_one(int fd) noexcept {
+  for (;;) {
+    const detail::system_calls::size n = detail::system_calls::accept(fd, nullptr, nullptr);
+    if (n != -ECONNABORTED && n != -EPROTO && n != -ENETDOWN && n != -ENOPROTOOPT && n != -EHOSTDOWN && n != -ENONET &&
+        n != -EHOSTUNREACH && n != -ENETUNREACH)
+      return n;
+  }
+}
+
 std::error_code last_error() noexcept { return {errno, std::system_category()}; }
 
 io_handle bound(const endpoint& at, int type, const listen_options& options, std::error_code& error) {
@@ -158,18 +168,22 @@ listener::listener(const endpoint& at, const listen_options& options) {
 }
 
 io_handle listener::accept_handle(std::error_code& error) {
-  // What a connection met before it was accepted is its own affair, and no error of the listener: see accept(2).
-  const auto given_up = [](detail::system_calls::size n) {
-    return n == -ECONNABORTED || n == -EPROTO || n == -ENETDOWN || n == -ENOPROTOOPT || n == -EHOSTDOWN ||
-           n == -ENONET || n == -EHOSTUNREACH || n == -ENETUNREACH;
-  };
-  const auto fd = handle_.perform(io_way::read, "accept", error, [&](int number) {
-    detail::system_calls::size n = 0;
-    do n = detail::system_calls::accept(number, nullptr, nullptr);
-    while (given_up(n));
-    return n;
-  });
+  const auto fd = handle_.perform(io_way::read, "accept", error, &accept_one);
   return error ? io_handle() : sockets::adopt(static_cast<int>(fd), error);
+}
+
+io_handle listener::try_accept_handle(std::error_code& error) {
+  const io_handle::use used(handle_);
+  if (!used) {
+    error = errc::closed;
+    return {};
+  }
+  detail::system_calls::size fd = 0;
+  do fd = accept_one(used.number());
+  while (fd == -EINTR);
+  if (fd >= 0) return sockets::adopt(static_cast<int>(fd), error);
+  error.assign(static_cast<int>(-fd), std::system_category());
+  return {};
 }
 
 void listener::set_deadline(std::optional<time_point> until) noexcept { set_limit(io_way::read, until); }
@@ -183,6 +197,15 @@ tcp_stream tcp_listener::accept(std::error_code& error) {
   tcp_stream s(accept_handle(error));
   std::error_code unimportant;
   if (!error) s.set_no_delay(true, unimportant);
+  return s;
+}
+
+std::optional<tcp_stream> tcp_listener::try_accept() {
+  std::error_code error, unimportant;
+  tcp_stream s(try_accept_handle(error));
+  if (error == std::errc::operation_would_block) return std::nullopt;
+  check(error, "coir: accept");
+  s.set_no_delay(true, unimportant);
   return s;
 }
 
@@ -213,6 +236,14 @@ void unix_listener::close() noexcept {
 }
 
 unix_stream unix_listener::accept(std::error_code& error) { return unix_stream(accept_handle(error)); }
+
+std::optional<unix_stream> unix_listener::try_accept() {
+  std::error_code error;
+  unix_stream s(try_accept_handle(error));
+  if (error == std::errc::operation_would_block) return std::nullopt;
+  check(error, "coir: accept");
+  return s;
+}
 
 unix_stream unix_listener::accept() {
   std::error_code error;

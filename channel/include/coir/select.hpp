@@ -230,6 +230,29 @@ template <class... Cases>
   return select_one(frame.table.data(), frame.table.size(), frame.order.data());
 }
 
+/// Cases that may turn out not to be ready any more when they are tried: an accept, say, if another fiber was faster.
+template <class Case>
+concept must_confirm = requires(Case& c) {
+  c.confirm();
+};
+
+/// Of a case that was woken for: whether it took effect.
+template <class Case>
+bool confirm(Case& c) {
+  if constexpr (must_confirm<Case>)
+    return c.confirm();
+  else
+    return true;
+}
+
+template <class... Cases>
+bool confirm_case(std::size_t fired, Cases&... cases) {
+  std::size_t i = 0;
+  bool took_effect = true;
+  (void)((i++ == fired && ((took_effect = confirm(cases)), true)) || ...);
+  return took_effect;
+}
+
 template <class... Cases>
 void finish_case(std::size_t fired, Cases&... cases) {
   std::size_t i = 0;
@@ -267,6 +290,7 @@ class [[nodiscard]] select_awaiter : async_awaiter_mark {
 
   template <async_coroutine Promise>
   bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
+    static_assert((!must_confirm<Cases> && ...), "coir: async_select cannot wait with on_accept");
     return std::apply([this](Cases&... cases) -> state& { return waiting_.emplace(cases...); }, cases_)
         .core.suspend(where);
   }
@@ -381,7 +405,10 @@ requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&.
     detail::park_forever({"select (no cases)"});
   } else {
     std::size_t fired = detail::select_at_once(cases...);
-    if (fired == sizeof...(Cases)) fired = detail::select_slowly(cases...);
+    while (fired == sizeof...(Cases)) {
+      fired = detail::select_slowly(cases...);
+      if (!detail::confirm_case(fired, cases...)) fired = sizeof...(Cases);
+    }
     detail::finish_case(fired, cases...);
     return fired;
   }

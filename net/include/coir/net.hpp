@@ -25,6 +25,7 @@
 #include <utility>
 
 #include <coir/detail/byte_stream.hpp>
+#include <coir/detail/io_cases.hpp>
 #include <coir/endpoint.hpp>
 #include <coir/net_error.hpp>
 
@@ -108,6 +109,7 @@ class listener : public detail::io_owner {
  protected:
   listener(const endpoint& at, const listen_options& options);
   detail::io_handle accept_handle(std::error_code& error);
+  detail::io_handle try_accept_handle(std::error_code& error);
 };
 
 class tcp_listener : public listener {
@@ -120,6 +122,9 @@ class tcp_listener : public listener {
   /// (EMFILE) it throws, and the connection waits for the next call.
   tcp_stream accept();
   tcp_stream accept(std::error_code& error);
+
+  /// Nothing: it would block.
+  std::optional<tcp_stream> try_accept();
 };
 
 class unix_listener : public listener {
@@ -132,6 +137,7 @@ class unix_listener : public listener {
 
   unix_stream accept();
   unix_stream accept(std::error_code& error);
+  std::optional<unix_stream> try_accept();
   void close() noexcept;
 
  private:

@@ -58,6 +58,7 @@ class io_handle {
 
     explicit operator bool() const noexcept { return descriptor_ != nullptr; }
     int number() const noexcept { return descriptor_->number(); }
+    descriptor::generation of() const noexcept { return generation_; }
 
     /// Sleeps until it may be worth another try; else says in `error` why there is none. Throws `cancelled`.
     bool wait(io_way way, std::uint32_t seen, const char* what, std::error_code& error) const;
@@ -93,9 +94,6 @@ class io_handle {
       if (!used.wait(way, seen, what, error)) return -1;
     }
   }
-
-  descriptor* get() const noexcept { return descriptor_; }
-  descriptor::generation generation() const noexcept { return generation_; }
 
  private:
   descriptor* descriptor_ = nullptr;

@@ -27,6 +27,12 @@ class early_claim {
     return come_.load(std::memory_order_seq_cst);
   }
 
+  /// By the sleeper, on the other's behalf.
+  void set_come() noexcept { come_.store(true, std::memory_order_seq_cst); }
+
+  /// Whether the other has come.
+  bool has_come() const noexcept { return come_.load(std::memory_order_seq_cst); }
+
   /// By the other. True: the wait is its to end, and it must unpark the sleeper; until then this is here.
   [[nodiscard]] bool claim(waiter::state as, wait_node* node = nullptr) noexcept {
     come_.store(true, std::memory_order_seq_cst);

@@ -1,0 +1,131 @@
+// Signals as values. A handler may do next to nothing: it marks the signal and writes a byte to a pipe; a thread reads
+// the pipe and hands the signals to the channels. So the process has a thread that deadlock detection does not know: a
+// signal may always come.
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <coir/io.hpp>
+
+namespace coir {
+
+namespace {
+
+constexpr int signal_count = 65;  // 1 to 64
+
+// What the handler touches.
+std::array<std::atomic<bool>, signal_count> come;
+std::atomic<int> bell{-1};
+
+extern "C" void coir_note_signal(int signal) {
+  const int error = errno;
+  come[static_cast<std::size_t>(signal)].store(true, std::memory_order_release);
+  const char byte = 0;
+  // If the pipe is full the thread has something to read, and will see the mark.
+  [[maybe_unused]] const auto written = ::write(bell.load(std::memory_order_relaxed), &byte, 1);
+  errno = error;
+}
+
+class dispatcher {
+ public:
+  recv_chan<int> subscribe(std::initializer_list<int> wanted) {
+    const std::lock_guard locked(mutex_);
+    start();
+    subscription s{{}, {}, make_chan<int>(wanted.size())};
+    for (const int signal : wanted) s.wanted[static_cast<std::size_t>(signal)] = true;
+    const recv_chan<int> result = s.to;
+    all_.push_back(std::move(s));
+    for (const int signal : wanted) handle(signal);
+    return result;
+  }
+
+ private:
+  struct subscription {
+    std::array<bool, signal_count> wanted;
+    std::array<bool, signal_count> queued;  // since the channel was last seen empty
+    chan<int> to;
+
+    void give(int signal) {
+      // It never is full: each signal is in it once at most.
+      if (to.len() == 0) queued.fill(false);
+      bool& there = queued[static_cast<std::size_t>(signal)];
+      if (there) return;
+      there = true;
+      to.try_send(signal);
+    }
+  };
+
+  void start() {
+    if (bell.load() >= 0) return;
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::system_category(), "coir: signals");
+    ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    try {
+      sigset_t all, before;
+      ::sigfillset(&all);
+      ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread handles none itself
+      struct unmask {
+        sigset_t& to;
+        ~unmask() { ::pthread_sigmask(SIG_SETMASK, &to, nullptr); }
+      } const at_end{before};
+      std::thread([this, from = ends[0]] { work(from); }).detach();
+    } catch (...) {
+      ::close(ends[0]);
+      ::close(ends[1]);
+      throw;
+    }
+    bell.store(ends[1]);
+  }
+
+  static void handle(int signal) {
+    struct ::sigaction action {};
+    action.sa_handler = &coir_note_signal;
+    action.sa_flags = SA_RESTART;
+    ::sigfillset(&action.sa_mask);
+    if (::sigaction(signal, &action, nullptr) != 0)
+      throw std::system_error(errno, std::system_category(), "coir: signals");
+  }
+
+  [[noreturn]] void work(int from) {
+    char bytes[64];
+    for (;;) {
+      [[maybe_unused]] const auto n = ::read(from, bytes, sizeof bytes);
+      const std::lock_guard locked(mutex_);
+      for (int signal = 1; signal < signal_count; ++signal) {
+        const auto at = static_cast<std::size_t>(signal);
+        if (!come[at].exchange(false, std::memory_order_acquire)) continue;
+        for (subscription& s : all_)
+          if (s.wanted[at]) s.give(signal);
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<subscription> all_;
+};
+
+dispatcher& the_dispatcher() {
+  static dispatcher& one = *new dispatcher;  // its thread runs until the process ends
+  return one;
+}
+
+}  // namespace
+
+recv_chan<int> signals(std::initializer_list<int> wanted) {
+  for (const int signal : wanted)
+    if (signal < 1 || signal >= signal_count || signal == SIGKILL || signal == SIGSTOP || signal == 32 || signal == 33)
+      throw std::invalid_argument("coir: signals: " + std::to_string(signal) + " cannot be handled");
+  return the_dispatcher().subscribe(wanted);
+}
+
+}  // namespace coir
