@@ -1,21 +1,23 @@
-// Alarms. Who may do what with the node of one, whose state word is described in timer_heap.hpp:
+// Alarms. The two tables say which thread may do what with an alarm's node. timer_heap.hpp describes its state word.
 //
-//   it lies with         armed by       disarmed, or moved, by
-//   a processor          a fiber there  whoever holds that processor: takes it out of the heap
-//                                       anybody else: disarms it; moves the word to `cancelling`, then to `dead`
-//   the outside timers   anybody else   anybody, under their lock
+//   the node lies with   armed by         disarmed or moved by
+//   a processor          a fiber there    the holder of that processor: it takes the node out of the heap
+//                                         any other thread: it disarms only, and moves the word to `cancelling`, then
+//                                         to `dead`
+//   the outside timers   any other caller any thread, under their lock
 //
-//   word        node_ points to it   who frees it
-//   armed       yes                  who disarms it, with the heap held
+//   word        node_ points to it   the node is freed by
+//   armed       yes                  the thread that disarms it, while it holds the heap
 //   fired       until it is armed    the alarm; its function has been called, or is about to be
 //               or disarmed again
 //   orphaned    as for fired         the alarm; the runtime has ended, its function is never called
-//   cancelling  no                   nobody yet, and the heap does not go: the canceller may touch it
+//   cancelling  no                   nobody yet. The heap is not destroyed: the canceller may touch it
 //   dead        no                   the heap
 //
-// While the word says `cancelling` nothing is waited for: who pops the node holds its processor and waits for the word,
-// and who holds the idle set's lock may be waiting for the processor. So the runtime is told that it may be
-// stuck only when the word says `dead`, as a visitor, without whom it does not go either.
+// A canceller waits for nothing while the word says `cancelling`. A thread that pops the node holds its processor and
+// waits for the word, and the holder of the idle set's lock may be waiting for that processor. So the canceller tells
+// the runtime that it may be stuck only after the word says `dead`. It counts as a visitor until then, and the runtime
+// is not destroyed before its visitors have left.
 //
 // Rejected: to count the dead before the word is moved (a timer that fires meanwhile would have to be uncounted, and a
 // heap whose count is too high looks empty to deadlock detection), or after it (the runtime may be gone by then).
@@ -41,15 +43,15 @@ processor* enter(worker* w) noexcept { return w != nullptr ? w->enter() : nullpt
 // The word of a node of p is `cancelling`: p, and its scheduler, stay until it is not.
 void count_cancelled(processor& p) noexcept {
   p.timers.note_dead();
-  // Nobody else may come by: an idle processor is not looked after before its next deadline. Not to be had: whoever has
-  // it comes by, or the next one who cancels.
+  // Clean it here: nobody looks after an idle processor before its next deadline. If the processor cannot be locked,
+  // its holder cleans the heap, or the next canceller does.
   if (p.timers.wants_cleaning() && p.try_lock()) {
     p.timers.clean();
     p.unlock();
   }
 }
 
-/// By who has moved the word to `cancelling`.
+/// Called by the thread that has moved the word to `cancelling`.
 void cancel_from_outside(timer_node& n, const worker* w) noexcept {
   processor& p = *n.home;
   scheduler& home = *p.home();
@@ -115,7 +117,7 @@ void cancel_from_outside(timer_node& n, const worker* w) noexcept {
     if (ours) return true;
   }
   timer_node::state seen = timer_node::state::armed;
-  // acq_rel: pairs with pop_due() and abandon(); whoever loses leaves the node to the other.
+  // acq_rel: pairs with pop_due() and abandon(); the loser leaves the node to the winner.
   if (n->word.compare_exchange_strong(seen, timer_node::state::cancelling, std::memory_order_acq_rel)) {
     cancel_from_outside(*n, w);
     return true;

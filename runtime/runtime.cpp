@@ -134,7 +134,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
       queues_(processors),
       idle_(processors, usable_cpus_once()),
       monitor_(processors, o.time_slice.count(), debug_, clock_.now()) {
-  immortal<task_cancelled>();  // what is thrown later is a copy
+  immortal<task_cancelled>();  // later throws copy this one
   immortal<timed_out>();
   register_asymmetric_fence();
   catch_overflows();
@@ -159,8 +159,8 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
   }
 }
 
-// Nothing is left to run. In this order: who may still start a worker's thread (a foreign thread that pushed the last
-// fiber; the monitor), then the workers.
+// Nothing is left to run. First end what may still start a worker's thread: a foreign thread that pushed the last
+// fiber, and the monitor. Then end the workers.
 void scheduler::stop_threads() noexcept {
   for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();  // pairs with go_out()
   blocked_watch_.reset();
@@ -183,7 +183,7 @@ scheduler::~scheduler() {
     p->timers.abandon();
     p->unlock();
   }
-  // Who was cancelling one came in before that was seen to be done.
+  // A canceller has entered as a visitor before the cancellation could be seen.
   for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();  // pairs with go_out()
   tracer::detach(*this);
 }

@@ -187,8 +187,8 @@ bool is_being_cancelled() noexcept {
 
 }  // namespace
 
-// Marked, too, as the cancelling of the runtime will do when it comes to this fiber: who then asks why it ended must
-// not take it for one that has thrown `cancelled` on its own.
+// It is marked too, as the cancelling of the runtime will do when it comes to this fiber. A joiner that asks why the
+// fiber ended must not think that it has thrown `cancelled` on its own.
 void throw_if_being_cancelled() {
   if (!is_being_cancelled()) return;
   waiter_access::set_for_good(current_fiber()->wait);

@@ -62,7 +62,7 @@ struct sleeping_fiber {
   bool can_be_woken;  // else it is marked only
 };
 
-/// Who is still to be woken. The deepest are last.
+/// The fibers that are still to be woken. The deepest are last.
 struct deadlock_unwinder::unwinding {
   std::vector<sleeping_fiber> fibers;
   std::vector<std::unique_ptr<stop_teller, stop_teller::destroyer>> tellers;
@@ -99,8 +99,8 @@ std::string list_blocked(scheduler& home) {
   return out.str();
 }
 
-/// Of a runtime that is stuck: who sleeps, to be unwound. All that needs memory is made here, before anybody is marked
-/// or woken.
+/// The sleeping fibers of a stuck runtime, which are to be unwound. Everything that needs memory is allocated here,
+/// before any fiber is marked or woken.
 std::unique_ptr<deadlock_unwinder::unwinding> note_sleepers(scheduler& home) {
   auto noted = std::make_unique<deadlock_unwinder::unwinding>();
   std::vector<std::pair<std::uint8_t, std::stop_source>> sources;
@@ -153,7 +153,7 @@ bool deadlock_unwinder::begin_if_certain(scheduler& home) {
     if (std::none_of(runtimes.begin(), runtimes.end(), [](auto* s) { return is_about_to_unwind(*s); }))
       fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", list_blocked(home));
   });
-  if (certain) home.waiting().notify();  // who watches is to help
+  if (certain) home.waiting().notify();  // the threads that watch take part
   return certain;
 }
 
@@ -198,10 +198,10 @@ deadline deadlock_unwinder::proceed(scheduler& home) noexcept {
   return next;
 }
 
-/// With the registry locked: wakes the deepest of those who remain, or all.
+/// With the registry locked: wakes the deepest of the remaining fibers, or all of them.
 void deadlock_unwinder::step(scheduler& home, bool all) noexcept {
   unwinding& u = *unwinding_;
-  tsan_acquire(&home);  // what those did who have ended, deeper: for those who are woken
+  tsan_acquire(&home);  // the deeper fibers have ended: their effects are visible to the woken ones
   std::size_t least = 0;
   if (!all) {
     least = u.depths.size() - 1;

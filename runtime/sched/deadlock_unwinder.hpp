@@ -3,34 +3,36 @@
 // Stuck is deadlocked only if nobody else could wake a fiber: every runtime of the process is quiescent without timers,
 // and every thread is a runtime's own or blocked in run() or wait() for something that has not come (registry.hpp).
 //
-// A deadlock is unwound from the leaves: fibers hold references into the frames of those that spawned them, whose
-// locals must not go first. When it is found, all who sleep are marked: their next attempt to block throws. Only the
-// deepest (runnable::depth) are woken and told by their stop tokens. The next are when those have ended, or wait in
-// their turn: when the runtime is quiescent again, without timers. That need not be certain once more, only soon: a
-// fiber that unwinds may have started a thread or a timer, or wait for something that one above it holds. So after
-// longest_step all the others are woken at once, in whatever order.
+// A deadlock is unwound from the leaves of the tree of spawns, because a fiber may hold references into the frame of
+// the fiber that spawned it. When a deadlock is found, all sleeping fibers are marked: their next attempt to block
+// throws. Only the deepest fibers (runnable::depth) are woken and told by their stop tokens. The next depth follows
+// when the runtime is quiescent again, without timers: the woken fibers have then ended, or they wait in their turn.
+// This quiescence is not checked for certainty again. A fiber that unwinds may have started a thread or a timer, or may
+// wait for something that a fiber above it holds. So after longest_step all remaining fibers are woken at once, in any
+// order.
 //
-//   unwinding_     who                                     goes on to
-//   null           begin_if_certain(), if it is:           the remaining ones, or null if all were of one depth
+//   unwinding_     step                                    next value
+//   null           begin_if_certain(), if it is certain:   the remaining fibers, or null if all were of one depth
 //                  notes, marks, wakes the deepest
-//   remaining      proceed(), if quiescent:                the remaining ones, or null
+//   remaining      proceed(), if quiescent:                the remaining fibers, or null
 //                  wakes the deepest of them; or, late,
 //                  all of them
 //
-// Invariant: all whom unwinding_ names have been marked, and none of them has been woken by the unwinder. While it
-// names somebody, one thread at least stays in scheduler::wait_until(): it is the threads there that take the steps.
+// Invariant: every fiber in unwinding_ has been marked, and the unwinder has woken none of them. While unwinding_ is
+// not empty, at least one thread stays in scheduler::wait_until(), because the threads there take the steps.
 //
-// unwinding_ is guarded by the registry's lock, under which the decision and each step are taken: so while one runtime
-// looks at its sleepers, none of another's is about to wake them. Nothing needs memory after the first step.
+// unwinding_ is guarded by the registry's lock. The decision and each step are taken under that lock. So while one
+// runtime looks at its sleepers, no other runtime is about to wake them. No step after the first needs memory.
 //
-// The order is that of the unwinder's wakes. A fiber may overtake those below it, since nothing holds back a wake by
-// somebody else: if a child that it joins has ended, or does while it unwinds what it waits for, it goes on, to its
-// next attempt to block, while other children that it does not wait for still unwind. To hold it back would take a look
-// at each wake. Depths beyond `deepest` are one depth.
+// Only the unwinder's own wake-ups follow this order. A fiber may overtake the fibers below it, because nothing holds
+// back a wake-up by another fiber. For example, a child that it joins ends: it then continues to its next attempt to
+// block, while other children still unwind. To hold it back would need a check at each wake-up. All depths beyond
+// `deepest` count as one depth.
 //
-// Locking is no cancellation point, but who is blocked in a lock when a deadlock is found is woken too, else nothing
-// would end it. Who begins to wait for a lock while it unwinds is not marked by that: it gets the lock when those above
-// it unwind; if not, that is another deadlock, and it was blocked when that was found.
+// Locking is no cancellation point. But a fiber that is blocked in a lock when the deadlock is found is woken too,
+// because otherwise nothing would end it. A fiber that begins to wait for a lock while it unwinds is not marked by
+// that: it gets the lock when the fibers above it unwind. If it does not, that is another deadlock, and the fiber is
+// blocked when that one is found.
 #pragma once
 
 #include <atomic>

@@ -1,11 +1,11 @@
-// The recording side of traces (<coir/trace.hpp>). A worker's trace() is its ring while a trace is recorded, and null
-// else: who looks whether it is watched() (relaxed: the ring was complete before) pays a load and a predictable branch,
-// and calls these functions, all out of line, only if it is. The check of held locks (held_locks.hpp) is made in them
-// too, so that there is one such branch; then there may be no ring.
+// The recording side of traces (<coir/trace.hpp>). While a trace is recorded, a worker's trace() is its ring; otherwise
+// it is null. The hot path tests watched() (relaxed: the ring was complete before), which is a load and a predictable
+// branch. It calls these functions, all out of line, only if the test is true. They also make the check of held locks
+// (held_locks.hpp), so that one branch serves both; then there may be no ring.
 //
 // Every event is recorded by the worker's own thread, into its own ring, so it needs neither a processor nor a lock.
-// What others do to the worker, they leave for it in worker::lost_at, and it records that first (see trace_lost()).
-// Cost: one reading of the time stamp counter a switch; a wake-up has no time of its own, and is put between its
+// Other threads leave their events for the worker in worker::lost_at, and it records those first (see trace_lost()).
+// Cost: one reading of the time stamp counter a switch. A wake-up has no time of its own: it is placed between its
 // neighbours when the trace is written.
 #pragma once
 
@@ -28,12 +28,13 @@ class scheduler;
 /// By the waker, before the fiber can run.
 [[gnu::cold]] void trace_wake(worker& w, fiber& f) noexcept;
 
-/// The running fiber ends, and its name is about to go; or what it carried has gone to sleep.
+/// The running fiber ends, and its name is about to be freed; or the coroutine that it carried has gone to sleep.
 [[gnu::cold]] void trace_end(worker& w, const fiber& f) noexcept;
 
 [[gnu::cold]] void trace_steal(worker& w, const processor& thief, std::uint32_t fibers) noexcept;
 
-/// The worker is about to lose its processor: by whoever takes it, before the worker can know, or by itself.
+/// The worker is about to lose its processor. Called by the thread that takes it, before the worker can know, or by the
+/// worker itself.
 [[gnu::cold]] void trace_lost(worker& w, const char* why) noexcept;
 
 /// The worker's running fiber has a processor again.

@@ -1,5 +1,6 @@
-// A runtime's idle processors, its sleeping workers, and who is to wake for the next deadline. How they come to rest
-// and are woken: idle.cpp, wake.cpp; how a processor is taken away from a worker that runs: retake.cpp.
+// A runtime's idle processors, its sleeping workers, and the keeper: the sleeper that wakes for the next deadline.
+// idle.cpp and wake.cpp say how workers go to sleep and are woken. retake.cpp says how a running worker loses its
+// processor.
 //
 // Every processor is
 //   busy      it has an owner
@@ -7,14 +8,16 @@
 // Every worker is in one of these states; all transitions are under the lock:
 //   running   owns a processor                     -> lost: retake(), hand_off()   -> asleep: release_and_sleep()
 //   lost      runs a fiber, owns none              -> running: take_idle_for()     -> asleep: sleep_as_spare()
-//   asleep    in sleepers_, or without a thread    -> running: whoever hands it a processor: wake_searcher(), retake(),
-//             (worker_supply.hpp)                     hand_off(), or itself, take_idle_processor()
+//   asleep    in sleepers_, or without a thread    -> running: a processor is handed to it by wake_searcher(),
+//   retake(),
+//             (worker_supply.hpp)                     hand_off(); or it takes one: take_idle_processor()
 //
 // Invariants, while the lock is free:
-//  1. The count in word_ is that of processors_, and changes with it: who sees 0 there has seen no idle processor.
+//  1. The count in word_ is that of processors_, and changes with it: a reader of 0 has seen no idle processor.
 //  2. deadline_ is the earliest of the idle processors' timers when one of them came or went last.
-//  3. The keeper is a sleeper, and sleeps until keeper_deadline_ or less. Who takes it sees to it that somebody else
-//     wakes by deadline_, or wakes the monitor.
+//  3. The keeper is a sleeper, and sleeps until keeper_deadline_ or less. A thread that takes the keeper makes sure
+//  that
+//     another sleeper wakes by deadline_, or it wakes the monitor.
 //  4. A lost worker's fiber is live: while lost() != 0 nothing is quiescent.
 #pragma once
 

@@ -21,7 +21,7 @@ constexpr std::int64_t suspicious_delay = 150'000;
 constexpr std::int64_t delay_if_waiting = 400'000;  // with attention asked for at the second look: pick.cpp
 constexpr std::int64_t longest_delay = 8 * delay_if_waiting;
 constexpr std::int64_t overdue_timer = 1'000'000;
-constexpr std::int64_t overdue_search = 1'000'000;  // of who searches, for 50 us, or wakes somebody who will
+constexpr std::int64_t overdue_search = 1'000'000;  // a search takes 50 us, or a wake-up and then a search
 constexpr std::int64_t pushing_slices = 10;
 constexpr unsigned idle_polls_before_sleep = 2;
 
@@ -94,7 +94,7 @@ void monitor::run(scheduler& s) noexcept {
       std::uint32_t slept = asleep;
       word_.compare_exchange_strong(slept, polling, std::memory_order_seq_cst);
       idle_polls = 0;
-      // What was left to it beside an idle processor waits for this look; else for the running fiber.
+      // Work beside an idle processor waits for this look. Other work waits for the running fiber.
       delay = s.idle().may_wake(s.idle().count()) ? smallest_delay : delay_if_waiting;
       continue;
     }
@@ -124,7 +124,7 @@ void monitor::run(scheduler& s) noexcept {
         if (stale_since == 0) stale_since = time;
         if (s.clock().now() - stale_since < overdue_search) {
           s.wake_one(nullptr);
-        } else {  // the operating system has descheduled who searches: the others are not to wait for that one
+        } else {  // the searcher has been descheduled by the operating system: wake another one
           s.idle().add_searcher();
           s.wake_searcher(nullptr);
           stale_since = 0;
@@ -134,8 +134,9 @@ void monitor::run(scheduler& s) noexcept {
   }
 }
 
-// At one moment: else a worker might take a processor after the one load and what is shared before the other, and the
-// monitor would sleep beside a fiber that runs, while that worker was the one who kept the next deadline.
+// Both are read at one moment. Otherwise a worker might take a processor after the first load, and take shared work
+// before the second. The monitor would then sleep beside a running fiber, and that worker may have been the keeper of
+// the next deadline.
 bool monitor::all_quiet(scheduler& s) const noexcept {
   const std::lock_guard locked(s.idle());
   return s.idle().all_idle() && s.queues().empty();
@@ -156,7 +157,7 @@ std::int64_t monitor::trim_stacks(scheduler& s, std::int64_t last, std::int64_t 
   return time;
 }
 
-// What has waited at p from the last look to this one (pick.cpp).
+// The kinds of work that have waited at p from the last look to this one (pick.cpp).
 void monitor::ask_attention(processor& p, const watch& last, const watch& current, const shared_work& shared,
                             bool due) noexcept {
   std::uint8_t ask = 0;

@@ -2,8 +2,8 @@
 // blocks its thread. While processors are idle it wakes a worker that takes the work; else it retakes the processor
 // (retake.cpp). It is what makes the thrifty wake rules of idle.cpp safe.
 //
-// It also finds timers that are overdue because who slept until their deadline was woken for something else, or because
-// their processor's fiber computes.
+// It also finds overdue timers: the sleeper that kept their deadline was woken for something else, or the fiber of
+// their processor computes.
 //
 // A processor that picks (its tick moves) is fine. One whose tick stands still from one look to the next, while
 // something waits behind it, is judged by its thread:
@@ -21,7 +21,7 @@
 // that waits beside an idle processor, and more often while something is suspicious. Looks that find nothing become
 // rarer, up to longest_delay: each costs some 20 us of CPU, which at light load would be a tenth of all. But none comes
 // later than delay_if_waiting after the next timer that no sleeper wakes for. It sleeps on
-// word_ while all processors are idle and stay so; monitor_sleeps is then set in idle_. It is woken by whoever
+// word_ while all processors are idle and stay so; monitor_sleeps is then set in idle_. It is woken by a thread that
 //   - leaves work on a processor, or arms a timer there, without waking a worker;
 //   - goes idle while another processor is busy;
 //   - takes the sleeper that had the timeout for the next timer;
@@ -29,7 +29,7 @@
 // so nothing can wait for it while it sleeps.
 //
 // Invariant: while word_ is `asleep` and monitor_sleeps is set in idle_, all processors are idle and nothing lies in a
-// shared queue, or somebody who has changed that is about to call wake(). States of word_:
+// shared queue, or a thread that has changed this is about to call wake(). States of word_:
 //   polling -> asleep    the monitor, when all has been quiet time and again
 //   asleep  -> polling   wake(), or the monitor itself
 //   any     -> ending    stop()
@@ -67,13 +67,13 @@ class monitor {
   void start(scheduler& s);
   void stop() noexcept;  // if it has been started
 
-  /// By whoever leaves something behind that only the monitor would find: a load if it is awake.
+  /// Called by a thread that leaves something behind that only the monitor would find. A load if the monitor is awake.
   void wake(idle_costs& costs) noexcept;
 
  private:
   enum word : std::uint32_t { polling, asleep, ending };
 
-  /// What it saw of a processor when it last looked.
+  /// The state of a processor at the last look.
   struct watch {
     worker* who = nullptr;
     std::uint64_t tick = 0;

@@ -64,7 +64,7 @@ class service {
   }
 
  private:
-  /// Ends the thread when the process exits. What is armed even later gets a thread that nobody ends.
+  /// Ends the thread when the process exits. An alarm that is armed even later starts a thread that nobody ends.
   struct at_exit {
     service& home;
     ~at_exit() { home.stop(); }

@@ -1,5 +1,5 @@
-// The timers of those who have no processor: alarms that plain threads arm. A thread of the library's own fires them.
-// It is started when the first is armed, sleeps while none is due, and is joined when the process exits.
+// The timers of threads without a processor: alarms that plain threads arm. A thread of the library's own fires them.
+// It starts when the first alarm is armed, sleeps while none is due, and is joined when the process exits.
 //
 // The thread counts as one of the runtimes' own, so that it does not make a deadlock uncertain; an alarm that is
 // pending here, or being called, does.

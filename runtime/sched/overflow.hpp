@@ -1,14 +1,14 @@
 // Stack overflow: a fiber that runs into the guard below its stack is reported by name, spawn site and stack size, with
-// a backtrace; so is the body of a generator or coroutine, by who runs it. Then the process ends by SIGSEGV, as it
-// would have.
+// a backtrace. For the body of a generator or coroutine, the report names the fiber that runs it. Then the process ends
+// by SIGSEGV, as it would have.
 #pragma once
 
 #include <cstddef>
 
 namespace coir::detail {
 
-/// Catches SIGSEGV from now on; faults that are no overflow of a stack of coir's go to whoever caught it before. Once
-/// for the process; never undone, since somebody may have chained behind it.
+/// Catches SIGSEGV from now on. A fault that is no overflow of a stack of coir's goes to the handler that was there
+/// before. Once for the process; never undone, since another handler may have been chained behind it.
 void catch_overflows() noexcept;
 
 /// The same, and overflows of the calling thread, which may be a worker or any other, can be reported until it ends.

@@ -308,7 +308,7 @@ void scheduler::disarm(fiber& f) noexcept {
   }
   timer_node::state seen = timer_node::state::armed;
   processor* home = n->home;
-  // acq_rel: pairs with timer_heap::pop_due(); whoever loses frees.
+  // acq_rel: pairs with timer_heap::pop_due(); the loser frees the node.
   if (n->word.compare_exchange_strong(seen, timer_node::state::dead, std::memory_order_acq_rel))
     home->timers.note_dead();
   else

@@ -8,13 +8,13 @@
 //             from a sleep does not wait behind those that compute and yield.
 //   then the injection queue (from foreign threads) and what has spilled over from full rings, ready before fresh.
 //
-// Bound in time. This order alone would let some wait for ever. So the monitor looks at every processor that is busy,
-// every 0.4 ms while anything waits (monitor.hpp), and asks for attention to what has waited there from the look
-// before to this one. The processor serves it at its next pick, however long the picks take:
+// Bound in time. This order alone would let some fibers wait for ever. So the monitor looks at every busy processor,
+// every 0.4 ms while anything waits (monitor.hpp). It asks for attention to the work that has waited there since the
+// look before. The processor serves that work at its next pick, however long the picks take:
 //
 //   attention     asked for if                                  served by
 //   due_timers    a timer is due                                firing it before the pick
-//   shared        something lies in a shared queue              an injected fiber, and a batch of what has spilled over
+//   shared        something lies in a shared queue              an injected fiber, and a batch of spilled work
 //   ready         the oldest ready one has not moved            that one; `next` goes to the end of the ready queue:
 //                                                               its chain has used up its time slice
 //   yielded       the oldest one has not moved                  a turn: those that have yielded run, once each
@@ -26,9 +26,9 @@
 //   events        nobody has asked the poller for long        asking it before the pick
 //   turn          (the processor sets it: a turn is under way)  the monitor ends it at its next look
 //
-// What is asked for is served in rounds, one fiber of each kind, so that no kind keeps another waiting when slices are
-// longer than a look. In a turn what is made ready waits in the ready queue, not in `next`. The limit of 16 lets the
-// parents whose children have ended go on, so that trees do not get broad.
+// The kinds are served in rounds, one fiber of each kind, so that no kind delays another when slices are longer than a
+// look. During a turn, a fiber that is made ready waits in the ready queue, not in `next`. The limit of 16 lets parents
+// whose children have ended continue, so that trees do not get broad.
 //
 // Where picks are short, 400 us are thousands of them. So every 64th pick also looks at timers, if there are any, and
 // at the shared queues.
@@ -63,8 +63,8 @@ bool take_up(processor& p, std::uint8_t what) noexcept {
   return true;
 }
 
-/// The same in rounds: what has been served comes again after all others that are asked for, or it might be asked for
-/// again before they are served.
+/// The same in rounds: a kind that was served comes again only after all other requested kinds. Otherwise it might be
+/// requested again before they are served.
 bool take_up_in_round(processor& p, std::uint8_t what) noexcept {
   if ((p.round & what) == 0 || !take_up(p, what)) return false;
   p.round &= static_cast<std::uint8_t>(~what);

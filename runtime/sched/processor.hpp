@@ -1,10 +1,10 @@
 // A processor: the right to run fibers, and what belongs to it: run queues, timers, stacks, a random source. There are
 // options::processors of them; a worker (an OS thread) needs to hold one to run a fiber.
 //
-// Who holds a processor may touch all of it with plain loads and stores. It is held
-//   - by its owner, the worker in `owner`, while that worker is inside its runtime bracket (worker.hpp);
-//   - by whoever succeeded in try_lock(): a thief, a worker that fires the timers of another's processor, the monitor;
-//   - by the holder of lock_ while `owner` is null (idle processors).
+// The holder of a processor may touch all of it with plain loads and stores. The holder is
+//   - its owner, the worker in `owner`, while that worker is inside its runtime bracket (worker.hpp);
+//   - a thread that succeeded in try_lock(): a thief, a worker that fires another processor's timers, the monitor;
+//   - the holder of lock_ while `owner` is null (idle processors).
 // A fiber that computes or blocks its thread for long loses its worker's processor (retake.cpp).
 // `owner` changes only under lock_. Members marked (any) are read by others as hints.
 #pragma once
@@ -33,7 +33,7 @@ class worker;
 /// Set and cleared by read-modify-writes, since the two do so at once.
 namespace attention {
 inline constexpr std::uint8_t due_timers = 1;
-inline constexpr std::uint8_t shared = 2;    // the injection queue, and what has spilled over
+inline constexpr std::uint8_t shared = 2;    // the injection queue, and spilled work
 inline constexpr std::uint8_t ready = 4;     // the oldest ready one
 inline constexpr std::uint8_t yielded = 8;   // the oldest that has yielded
 inline constexpr std::uint8_t fresh = 16;    // the oldest that has not started
@@ -42,7 +42,7 @@ inline constexpr std::uint8_t turn = 64;     // set by the owner: a turn of the 
 inline constexpr std::uint8_t events = 128;  // of the poller, which nobody has asked
 }  // namespace attention
 
-/// (any) What lies in `next`.
+/// (any) The contents of `next`.
 enum class next_state : std::uint8_t {
   none,
   waits,   // a hint, kept by the push that leaves it behind
@@ -67,8 +67,8 @@ class alignas(64) processor {
   /// Changes the owner; for the idle protocol.
   void give_to(worker* w) noexcept;
 
-  /// For who has locked it with try_lock(): takes it away from its owner, who finds out at its next runtime entry, for
-  /// a worker that sleeps (null: for nobody), and unlocks.
+  /// Called by the thread that has locked it with try_lock(). Takes the processor away from its owner, which finds out
+  /// at its next runtime entry, gives it to a worker that sleeps (null: to none), and unlocks.
   void move_to(worker* successor, const char* why) noexcept;
 
   /// The owner gives it up while it runs a fiber, outside its bracket. False: it has lost it already.
@@ -76,7 +76,7 @@ class alignas(64) processor {
 
   worker* owner() const noexcept { return owner_.load(std::memory_order_relaxed); }
 
-  /// By the holder: what lies in `next`, which is taken out; or null.
+  /// By the holder: takes out and returns the contents of `next`, or null.
   runnable* take_next() noexcept {
     next_is.store(next_state::none, std::memory_order_relaxed);
     return std::exchange(next, nullptr);
@@ -85,7 +85,7 @@ class alignas(64) processor {
   // --- hot: what a switch touches
   runnable* next = nullptr;                           // just made runnable: runs next, on its waker's time slice
   std::atomic<next_state> next_is{next_state::none};  // (any)
-  std::atomic<std::uint8_t> attention{0};             // (any) what is to be served out of turn
+  std::atomic<std::uint8_t> attention{0};             // (any) the kinds to be served out of turn
   bool time_next_wake = false;                        // for wake_latency
   std::atomic<std::uint64_t> tick{0};  // (any) counts picks: unchanged for a while means that one fiber computes
   counter started;                     // (any) fibers that were spawned from here
@@ -107,13 +107,13 @@ class alignas(64) processor {
     no_wake_until.store(0, std::memory_order_relaxed);
     useless_wakes.store(0, std::memory_order_relaxed);
   }
-  std::atomic<bool> firing{false};   // (any) its worker fires timers, and serves what they wake after that
+  std::atomic<bool> firing{false};   // (any) its worker fires timers, and then runs the fibers that they wake
   std::atomic<bool> overdue{false};  // (any) the monitor has seen something wait here: take it without further ado
 
   std::int64_t counted_at = 0;  // the coarse time of the last pick that was a counted one
 
   bool asks_poller = false;  // before the next pick on the native stack
-  std::uint8_t round = 0;    // what has not been served out of turn in this round, of all that is asked for
+  std::uint8_t round = 0;    // the requested kinds that have not been served in this round
 
   // --- turns (pick.cpp), while attention::turn is set
   std::uint32_t yielded_turns = 0;  // picks that belong to those that have yielded

@@ -1,12 +1,13 @@
-// What is decided when nothing runs.
+// The decisions that are taken when nothing runs.
 //
 // A runtime is quiescent when all its processors are idle, no worker runs a fiber without one, and the shared queues
 // are empty; then its counts are exact. It is drained if no fiber is left. It is stuck if fibers are left, no timer is
 // pending and none of them waits for a descriptor: that may be a deadlock (deadlock_unwinder.hpp).
 //
-// All that is decided by the plain threads that wait (wait_until), not by workers: if no thread waits, the process has
-// a thread that is doing something else, and there is no deadlock. The last worker to go idle wakes them. While stuck
-// is not certain to be a deadlock, a waiting thread looks again after a while, since a thread that ends tells nobody.
+// The plain threads that wait (wait_until) decide this, not the workers. If no thread waits, the process has a thread
+// that does something else, and there is no deadlock. The last worker to go idle wakes the waiting threads. While it is
+// not certain that a stuck runtime is deadlocked, a waiting thread looks again after a while, since a thread that ends
+// tells nobody.
 #include <algorithm>
 #include <new>
 #include <optional>
@@ -57,7 +58,7 @@ void scheduler::note_quiescent() noexcept {
 
 void scheduler::wait_until(const std::function<bool()>& done) {
   waiting_threads::member self(waiting_);
-  const runtime_threads::blocked_in_run counted(done);  // last: who is counted is known to wait here
+  const runtime_threads::blocked_in_run counted(done);  // last: a counted thread is known to wait here
   std::int64_t recheck = first_recheck;
   for (;;) {
     const std::uint32_t event = waiting_.event();

@@ -166,7 +166,7 @@ void if_all_quiescent(const std::function<void(const internal_vector<scheduler*>
   if (threads == 0 || threads > std::min(own, own_threads.load()) + blocked) return;
   // Between the two looks, as the threads: what an alarm has woken before this shows in the epochs.
   if (outside_timers::pending()) return;
-  // A thread that has got what it waited for is about to go on.
+  // A thread whose wait is over is about to continue.
   for (const auto* b = r.blocked; b != nullptr; b = b->next())
     if (b->done()) return;
   for (std::size_t i = 0; i < epochs.size(); ++i) {

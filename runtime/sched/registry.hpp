@@ -29,7 +29,8 @@ void forget(std::size_t count) noexcept;
 /// running on behalf of the caller, whose frame must not be left then.
 class blocked_in_run {
  public:
-  /// `done`: what it waits for; asked by others, under the registry's lock, until the destructor has returned.
+  /// `done`: whether its wait is over. Other threads call it, under the registry's lock, until the destructor has
+  /// returned.
   explicit blocked_in_run(const std::function<bool()>& done) noexcept;
   ~blocked_in_run();
   blocked_in_run(const blocked_in_run&) = delete;
@@ -69,8 +70,8 @@ internal_vector<std::uint64_t> serials();
 bool visit(std::uint64_t serial, const std::function<void(scheduler&)>& f);
 
 /// Calls f(all runtimes), with the registry locked, if nothing in the process can ever happen by itself: every runtime
-/// is quiescent without a timer, no alarm of a plain thread is pending, and every thread is a counted one; of those
-/// blocked in run() none has got what it waits for.
+/// is quiescent without a timer, no alarm of a plain thread is pending, and every thread is a counted one, and no
+/// thread that is blocked in run() could return.
 void if_all_quiescent(const std::function<void(const internal_vector<scheduler*>&)>& f);
 
 }  // namespace runtime_registry

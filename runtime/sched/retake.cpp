@@ -11,19 +11,19 @@
 //   go, spawn, making ready      an idle processor; else through the injection queue, as from a foreign thread, and the
 //                                fiber stays lost
 //
-// What does not block never waits for a processor and never moves the fiber: its caller may hold a lock of the
+// A call that does not block never waits for a processor and never moves the fiber: its caller may hold a lock of the
 // operating system, and a waker may hold a primitive's (park.hpp).
 //
 // The states of a worker, lost among them, are in idle_set.hpp.
 //
 // Invariants:
 //  1. A processor is retaken only while its lock is held through try_lock(): its worker is outside the bracket then,
-//     and finds interrupt == retaken at the next entry. So who is inside is never disturbed; the fences are those of
-//     the bracket (worker.hpp).
+//     and finds interrupt == retaken at the next entry. So a worker inside its bracket is never disturbed. The fences
+//     are those of the bracket (worker.hpp).
 //  2. Only from a worker that runs a fiber: the native stack, where the scheduler itself works, is never lost.
 //  3. An idle processor has nothing in its rings: one that changes hands goes to another worker at once; if there is
 //     none to be had its rings are emptied into the injection queue first (inject_all_of()).
-//  4. Whoever makes a processor idle without going to sleep itself sees to it that somebody sleeps until its timers.
+//  4. A thread that makes a processor idle without going to sleep itself makes sure that a sleeper keeps its timers.
 //
 // Rejected: a lost fiber that waits, on its thread, for a processor (each return would cost two thread switches, and a
 // primitive's lock may be held where it waits); a signal that preempts a computing fiber (it may be anywhere, in malloc

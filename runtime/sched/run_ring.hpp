@@ -1,10 +1,10 @@
 // The bounded local run queue of a processor: a ring of pointers. The owner pushes at the tail and pops at the head
 // (oldest first) or at the tail (newest first); a thief takes the oldest half.
 //
-// There is no atomic read-modify-write here: whoever touches the ring holds the processor, the owner by its runtime
-// bracket, a thief by processor::try_lock (see processor.hpp). The indices are atomics only so that others may look at
-// the length and at whether the head moves, as hints, without holding anything; they are relaxed because nothing is
-// concluded from them but whether a try is worth while.
+// There is no atomic read-modify-write here: a thread that touches the ring holds the processor, the owner by its
+// runtime bracket, a thief by processor::try_lock (see processor.hpp). The indices are atomics only so that others may
+// look at the length and at whether the head moves, as hints, without holding anything; they are relaxed because
+// nothing is concluded from them but whether a try is worth while.
 #pragma once
 
 #include <array>

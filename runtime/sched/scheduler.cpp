@@ -24,7 +24,7 @@ namespace {
   prefetch_lines<below + of_block>(reinterpret_cast<const char*>(f) - below * cache_line);
 }
 
-/// Of what is spawned on this worker; null: from a foreign thread.
+/// The depth in the tree of spawns of a fiber that is spawned on this worker. Null: by a foreign thread.
 [[gnu::always_inline]] inline std::uint8_t depth_below(const worker* w) noexcept {
   if (w == nullptr || w->current == nullptr) return 0;
   const unsigned above = w->current->depth;
@@ -36,7 +36,7 @@ namespace {
 // ---- making runnable -----------------------------------------------------------------------------------------------
 
 // From a foreign thread, counted in visitors_: once the fiber is pushed it may run, and be the last whose end lets the
-// runtime be destroyed; ~scheduler() waits for those who are still in here.
+// runtime be destroyed; ~scheduler() waits for the threads that are still in here.
 void scheduler::inject(runnable* r) noexcept {
   come_in();
   if (injected_count_.fetch_add(1, std::memory_order_relaxed) % wake_latency::injections_between == 0 &&
@@ -52,7 +52,7 @@ void scheduler::inject(runnable* r) noexcept {
 }
 
 // Never waits for a processor, even if the worker has lost its own, and never moves the calling fiber to another
-// thread: a caller of what does not block may hold a lock of the operating system.
+// thread: the caller of a function that does not block may hold a lock of the operating system.
 void scheduler::start(start_record* r, std::uint8_t least_depth) noexcept {
   tsan_release(r);
   worker* w = current_worker();
@@ -130,7 +130,7 @@ void scheduler::make_ready(runnable& r) noexcept {
   note_runnable(f);
 }
 
-// Wake-up latency (wake_latency.hpp): by who makes the fiber runnable, before it does...
+// Wake-up latency (wake_latency.hpp). Called by the waker, before the fiber becomes runnable...
 [[gnu::noinline]] void scheduler::note_runnable(fiber& f) noexcept {
   f.what = runnable::kind::timed;
   f.runnable_since = clock_.now();
@@ -215,8 +215,8 @@ inline void note_begun(processor& p, const runnable& r) noexcept {
 
 }  // namespace
 
-// For what is not merely suspended: one whose wake-up latency is measured has it noted; a fresh one gets a stack, a
-// free one. Null if there is none: w.unstarted.
+// For a runnable that is not merely suspended. If its wake-up latency is measured, the latency is noted. A fresh one
+// gets a free stack. Null if there is none: w.unstarted.
 fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
   if (fresh->what >= runnable::kind::timed) [[unlikely]]
     return fresh->what == runnable::kind::timed ? note_running(p, fresh) : sized_stack_for(w, p, fresh);
@@ -322,7 +322,7 @@ void scheduler::run_fiber(fiber& self) {
   if (debug_.stackuse != 0) [[unlikely]]
     note_stack_use(self);
   end_fiber(self);
-  tsan_release(this);  // for who waits until the runtime is drained
+  tsan_release(this);  // for the threads that wait until the runtime is drained
 }
 
 // The life of a stack: it runs fibers, and sleeps on a free list between them.
@@ -353,8 +353,8 @@ template <scheduler::stack_kind Kind>
   }
 }
 
-// The first thing on a new stack. Whoever switched here has made its fiber the current one.
-// Not noexcept, as what follows: that would be a handler. See stack_bottom.hpp.
+// The first function on a new stack. The code that switched here has made its fiber the current one.
+// Neither this nor the functions below are noexcept: noexcept would be a handler. See stack_bottom.hpp.
 void scheduler::first_entry(arrival from) {
   worker& w = *current_worker();
   fiber& self = *w.current;

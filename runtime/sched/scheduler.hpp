@@ -1,21 +1,21 @@
-// A runtime's scheduler: its processors, workers, queues, and the rules by which they meet. What it does is spread over
-// one file a protocol:
+// A runtime's scheduler: its processors, workers, queues, and the rules by which they meet. Its member functions are in
+// one file for each protocol:
 //   scheduler.cpp   making fibers runnable, switching to them, starting and ending them
 //   pick.cpp        picking the next fiber
 //   park.cpp        sleeping and waking (the park protocol's fiber side)
 //   idle.cpp        a worker's life: timers, going to sleep
-//   wake.cpp        whom a push wakes
+//   wake.cpp        which worker a push wakes
 //   steal.cpp       searching and stealing
 //   retake.cpp      how a fiber that computes or blocks its thread loses its processor, and goes on without one
-//   dump.cpp        what is to be seen of it all from outside
-//   metrics.cpp     what has been counted
-//   quiescence.cpp  drained, stuck, cancelled: what is decided when nothing runs
+//   dump.cpp        the view from outside
+//   metrics.cpp     the counters
+//   quiescence.cpp  drained, stuck, cancelled: the decisions when nothing runs
 // Parts of it own their state and protocol, and open with their invariant:
-//   idle_set.hpp           idle processors, sleeping workers, and who keeps the next deadline
+//   idle_set.hpp           idle processors, sleeping workers, and the keeper of the next deadline
 //   poller.hpp             the epoll that tells which descriptors are ready
 //   monitor.hpp            the thread that looks for work that waits behind a fiber that computes or blocks its thread
-//   shared_queues.hpp      what is injected from outside, and what does not fit the processors' rings
-//   worker_supply.hpp      the workers, and where more of them come from
+//   shared_queues.hpp      work from outside, and work that does not fit the processors' rings
+//   worker_supply.hpp      the workers, and the source of more of them
 //   waiting_threads.hpp    the plain threads in run() and wait()
 //   deadlock_unwinder.hpp  from the suspicion of a deadlock to its end
 #pragma once
@@ -50,8 +50,9 @@ namespace coir::detail {
 
 class blocked_watch;
 
-/// In ns, after which others fire the timers of a busy processor: it fires its own, unless it computes. Not the gap
-/// between two bursts (timer_heap.hpp): who goes to sleep beside one burst would wake just for the next.
+/// In ns, after which other workers fire the timers of a busy processor. It fires its own, unless it computes. This is
+/// not the gap between two bursts (timer_heap.hpp), because a worker that falls asleep beside one burst would wake for
+/// the next.
 inline constexpr std::int64_t busy_timer_slack = 400'000;
 
 /// What a runtime is at, seen at one moment. The others are known only if `holds`.
@@ -136,8 +137,8 @@ class scheduler {
   /// One that is armed there, to another time.
   void move_timer(processor& p, timer_node& n, deadline when) noexcept;
 
-  /// Tells the plain threads that wait, if nothing runs: by the last worker to go idle, and by whoever cancels the last
-  /// timer from outside.
+  /// Tells the plain threads that wait, if nothing runs. Called by the last worker to go idle, and by a thread that
+  /// cancels the last timer from outside.
   void note_quiescent() noexcept;
 
   /// From any thread.
@@ -149,8 +150,8 @@ class scheduler {
   void close() noexcept { closed_.store(true, std::memory_order_relaxed); }
   bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
 
-  /// Visitors, who are no fibers of this runtime: it does not go before they have gone out. Come in only while
-  /// something else keeps it from going.
+  /// Visitors are threads and fibers of other runtimes. This runtime is not destroyed before they have gone out. Come
+  /// in only while something else keeps it alive.
   void come_in() noexcept { visitors_.fetch_add(1, std::memory_order_relaxed); }
   // release: the last touch; pairs with stop_threads() and ~scheduler()
   void go_out() noexcept { visitors_.fetch_sub(1, std::memory_order_release); }
@@ -164,7 +165,7 @@ class scheduler {
   waiting_threads& waiting() noexcept { return waiting_; }
   deadlock_unwinder& deadlocks() noexcept { return deadlocks_; }
 
-  // ---- for those who look at it from outside (dump.cpp)
+  // ---- for views from outside (dump.cpp)
 
   /// The control block of every stack, in use or free. They are there as long as the runtime.
   internal_vector<fiber*> stacks();
@@ -299,7 +300,7 @@ class scheduler {
   worker_supply workers_;
 
   shared_queues queues_;
-  std::atomic<std::uint64_t> started_outside_{0};  // by who has no processor
+  std::atomic<std::uint64_t> started_outside_{0};  // by threads without a processor
   std::atomic<std::uint64_t> ended_outside_{0};
   std::atomic<std::uint64_t> parked_outside_{0};
   std::atomic<std::uint64_t> io_begun_outside_{0};

@@ -1,11 +1,11 @@
-// The queues that all processors share: what is made runnable from outside a processor (injected), and what did not fit
-// a processor's rings, in batches (spilled). Who holds a processor pushes to its rings by way of this, and takes from
-// here when it has run dry, or out of turn (pick.cpp).
+// The queues that all processors share: runnables from outside of a processor (injected), and batches that did not fit
+// a processor's rings (spilled). The holder of a processor pushes to its rings by way of this. It takes from here when
+// the processor has run dry, or out of turn (pick.cpp).
 //
 // Invariants:
 //  1. A runnable is in one place: a processor's `next`, one of its rings, or here.
-//  2. What lies here is visible to every worker that looks before it sleeps: empty() is exact for what has been pushed
-//     before the fences of the idle protocol.
+//  2. A runnable here is visible to every worker that looks before it sleeps: empty() is exact for pushes before the
+//     fences of the idle protocol.
 //  3. A ring that is full spills half: the newest of those that are ready or have yielded, since those at the front
 //     have waited longest and are to run next; the oldest fresh ones, since the owner goes on with the newest.
 //
@@ -53,7 +53,7 @@ class shared_queues {
     p.fresh.push_back(r);
   }
 
-  /// A share of what was injected goes to p; the oldest is returned. Null: there is none.
+  /// Moves a share of the injected work to p and returns the oldest. Null: there is none.
   runnable* pick_injected(processor& p) noexcept { return injected_.empty() ? nullptr : take_share(p); }
 
   /// The oldest batch goes to the end of p's ready queue. False: there is none.

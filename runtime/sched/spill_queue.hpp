@@ -101,7 +101,7 @@ class spill_queue {
     return r;
   }
 
-  /// How many there are, by whoever.
+  /// How many there are. Any thread may ask.
   std::size_t count() noexcept {
     std::size_t n = 0;
     lock_.lock();

@@ -57,7 +57,7 @@ runnable* scheduler::search(worker& w) noexcept {
     }
     w.leave();
     const std::uint32_t busy = count - std::min(count, idle_.count());
-    if (busy <= 1 || busy > idle_.cpus()) break;  // nobody runs to steal from; or those who do had better have this CPU
+    if (busy <= 1 || busy > idle_.cpus()) break;  // there is no victim; or the victims should have this CPU
     pause_briefly();
     time = clock_.now();
   }
@@ -149,18 +149,18 @@ void scheduler::note_useless_wake(processor* p) noexcept {
   p->useless_wakes.store(useless + 1, std::memory_order_relaxed);
 }
 
-// Having found work, and `more` that it will not run at once. Whoever finds more than it needs wakes the next, up to
-// two, so that n idle processors are busy after log n wakes.
+// The worker has found work, and `more` that it will not run at once. A worker that finds more than it needs wakes the
+// next ones, up to two. So n idle processors are busy after log n wake-ups.
 void scheduler::stop_searching(worker& w, std::uint32_t more) noexcept {
   w.woken = false;
   const bool last = idle_.remove_searcher();
   const std::uint32_t idle = idle_.word();
-  if ((idle & idle_set::monitor_sleeps) != 0) wake_monitor();  // whoever has woken this worker has left that to it
+  if ((idle & idle_set::monitor_sleeps) != 0) wake_monitor();  // this worker's waker has left that to it
   if (!idle_.may_wake(idle & idle_set::count_mask)) return;
   if (more == 0) {
     if (!last) return;
-    // Pairs with the fence in inject(): who saw a searcher and woke nobody has its push seen here. (A push behind
-    // a light fence may be missed; its pusher has told the monitor.)
+    // Pairs with the fence in inject(): the push of a thread that saw a searcher, and so woke nobody, is seen here. (A
+    // push behind a light fence may be missed; its pusher has told the monitor.)
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (work_visible()) wake_one(nullptr);
     return;

@@ -160,7 +160,7 @@ template <bool Yielding>
     return;  // nobody else
   }
   // Pushed before the switch, but after the pick, which may move fibers from the ring to a shared queue. In the ring
-  // nobody else can take it while the bracket is open, and that stays open until who is switched to has saved its
+  // nobody else can take it while the bracket is open. The next context closes the bracket after it has saved this
   // context.
   f.state.store(run_state::queued, std::memory_order_relaxed);
   f.since = coarse_time();

@@ -1,7 +1,7 @@
-// The plain threads that wait in run() or wait() until what they wait for has come (quiescence.cpp).
+// The plain threads that wait in run() or wait() (quiescence.cpp).
 //
-// Invariant (no lost event): a waiting thread loads event_ before it looks; whoever may have brought about what it
-// waits for changes event_ after that. So a thread that has looked too early does not go to sleep.
+// Invariant (no lost event): a waiting thread loads event_ before it looks. A thread that may have ended its wait
+// changes event_ after that. So a waiting thread that has looked too early does not go to sleep.
 //
 // A thread watches while it sleeps in a runtime that looks stuck: it looks again by itself, so the workers, which may
 // go to sleep many times meanwhile, do not wake it each time.

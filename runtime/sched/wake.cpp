@@ -1,5 +1,4 @@
-// The waker's half of the idle protocol, whose rules are at the top of idle.cpp: whether a push wakes somebody, and
-// how.
+// The waker's half of the idle protocol: whether a push wakes a worker, and how. The rules are at the top of idle.cpp.
 #include <new>
 #include <utility>
 
@@ -12,7 +11,7 @@ namespace coir::detail {
 // would take the pusher twice as long.
 void scheduler::offer(processor& p) noexcept {
   const std::uint32_t idle = idle_.word();
-  // Somebody who searches may have looked here already: then it is the monitor's.
+  // A searcher may have looked here already. Then the monitor finds it.
   if (idle_.may_wake(idle & idle_set::count_mask) && idle_.searching() == 0 && !wakes_in_vain(p)) {
     note_offer(p);
     if (wake_one(&p)) return;
@@ -48,14 +47,14 @@ bool scheduler::wake_one(processor* by, std::uint32_t most) noexcept {
   return idle_.add_searcher_below(most) && wake_searcher(by);
 }
 
-// Whoever is woken has been counted as a searcher. `by`: the processor that something was pushed on.
+// The woken worker has been counted as a searcher. `by`: the processor that something was pushed on.
 bool scheduler::wake_searcher(processor* by) noexcept {
   idle_.lock();
   taken_worker taken;
   if (idle_.has_processor() && !stopping_.load(std::memory_order_relaxed)) taken = take_sleeper();
   worker* w = taken.who;
   if (w == nullptr) {
-    // Before the lock is released: who goes idle after this must not have its pushers turned away by this count.
+    // Before the lock is released: this count must not turn away the pushers of a worker that goes idle after this.
     idle_.remove_searcher();
     idle_.unlock();
     return false;

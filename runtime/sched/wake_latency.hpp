@@ -1,7 +1,8 @@
 // How long woken fibers wait until they run, by powers of two (<coir/metrics.hpp> has the bounds). Sampled: a processor
 // times the first wake-up after each period of picks, and after it was idle; foreign threads every few wake-ups. The
-// fiber carries the time, in fiber::runnable_since, and runnable::kind::timed marks it, so that those who are not
-// sampled pay no more than a test of processor::time_next_wake. Written by the holder of the processor that runs it.
+// fiber carries the time, in fiber::runnable_since, and runnable::kind::timed marks it, so that wake-ups
+// that are not sampled cost no more than a test of processor::time_next_wake. Written by the holder of the processor
+// that runs it.
 #pragma once
 
 #include <array>

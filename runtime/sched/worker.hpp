@@ -17,8 +17,8 @@
 // Invariant: never both inside. If the worker's store of in_runtime comes late for the other's load, then, because of
 // the fences, the other's ticket comes in time for the worker's load of interrupt. stepped_aside names the ticket that
 // it answers, so that an old answer is never taken for a new one. A bracket stays open across a switch of fibers:
-// whoever is switched to closes it. That is also what keeps thieves from taking a fiber whose context is not saved yet
-// (it is pushed before the switch when it yields).
+// the next context closes it. This also keeps thieves from taking a fiber whose context is not saved yet (a fiber that
+// yields is pushed before the switch).
 #pragma once
 
 #include <atomic>
@@ -95,15 +95,15 @@ class alignas(64) worker : public internal_object {
   /// By its own thread, for checks.
   bool in_bracket() const noexcept { return in_runtime_.load(std::memory_order_relaxed) != 0; }
 
-  /// What has to be done for the context that was switched away from, by whoever runs next.
+  /// Work for the context that was switched away from. The next context does it.
   enum class after : std::uint8_t { nothing, parked, retired, requeued, retired_sized };
 
   // --- of this thread alone
-  processor* held = nullptr;   // assigned by the waker while this worker sleeps; nulled by who retakes it
+  processor* held = nullptr;   // assigned by the waker while this worker sleeps; nulled by the thread that retakes it
   fiber* current = nullptr;    // null on the native stack
   context* save_to = nullptr;  // where the context that was switched away from belongs
   after what_after = after::nothing;
-  fiber* left = nullptr;                      // who was switched away from
+  fiber* left = nullptr;                      // the fiber that was switched away from
   start_record* unstarted = nullptr;          // for the native stack, which is switched to: it makes a stack for it
   void (*release)(void*) noexcept = nullptr;  // parked: unlocks what the sleeper held...
   void* release_arg = nullptr;

@@ -1,13 +1,13 @@
-// A runtime's workers, and where more of them come from when nobody sleeps: a worker without a thread gets one; else a
-// new worker is made, up to options::max_threads. There is one for each processor at first; but for the first, their
-// threads start when they are first needed.
+// A runtime's workers, and the source of more of them when no worker sleeps: a worker without a thread gets one;
+// otherwise a new worker is made, up to options::max_threads. At first there is a worker for each processor. The first
+// worker's thread starts with the runtime. The other threads start on their first wake-up.
 //
-// Everything is under the idle set's lock, but where it says otherwise.
+// Everything is under the idle set's lock, except where it says otherwise.
 //
 // Invariants:
 //  1. A worker stays where it is for the life of the runtime, so it may be named without a lock.
-//  2. `started` is set while its thread lives or is about to be started: by take(); until retire(), or until who took
-//     it finds that there is no thread to be had.
+//  2. `started` is set while its thread lives or is about to be started. take() sets it. retire() clears it, or the
+//     caller of take() does if no thread can be started.
 //  3. A worker without a thread is in no other list. Its last thread may not be over: it runs the destructors of its
 //     thread_locals, which are a user's, and may wait for fibers. So until it has exited the worker gets no other, and
 //     nobody waits for that but the destructor of the runtime.

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t arity = 4;
 constexpr std::size_t shrink_from = 4096;
 
-/// What the word of a popped node says once an owner who is cancelling it has done so; that takes it a moment.
+/// The word of a popped node, after an owner that is cancelling it has finished. That takes the owner a moment.
 timer_node::state settled(const timer_node& n) noexcept {
   backoff wait;
   for (;;) {
@@ -49,7 +49,7 @@ timer_heap::~timer_heap() {
 void timer_heap::abandon() noexcept {
   const auto give_up = [](timer_node* n) {
     timer_node::state seen = timer_node::state::armed;
-    // release: the owner, who frees the node, sees what was done with it here.
+    // release: the owner frees the node, and sees what was done with it here.
     if (n->word.compare_exchange_strong(seen, timer_node::state::orphaned, std::memory_order_acq_rel)) return;
     settled(*n);
     free_timer(n);
@@ -191,7 +191,7 @@ due_timer timer_heap::pop_due(deadline time) noexcept {
     if (!heap_.empty()) prefetch_lines<1>(heap_.front().node);  // the next to go, most often
     const due_timer popped{n->fire, n->arg, n->stamp, n->announced};
     timer_node::state seen = timer_node::state::armed;
-    // acq_rel: pairs with the owner's exchange in disarm; whoever loses frees.
+    // acq_rel: pairs with the owner's exchange in disarm; the loser frees the node.
     if (n->word.compare_exchange_strong(seen, timer_node::state::fired, std::memory_order_acq_rel)) {
       result = popped;
       ++popped_;

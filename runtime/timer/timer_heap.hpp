@@ -1,7 +1,8 @@
-// The timers of one processor: a 4-ary heap by deadline; and if there are very many, a wheel for those due within a
-// second (timer_wheel.hpp).
+// The timers of one processor: a 4-ary heap by deadline. If there are very many, a wheel holds those that are due
+// within a second (timer_wheel.hpp).
 //
-// Who touches the heap holds the processor. A timer whose owner has migrated is cancelled lazily, by its state word:
+// A thread that touches the heap holds the processor. A timer whose owner has migrated is cancelled lazily, by its
+// word:
 //
 //   armed -> dead        the owner cancelled it first: the heap frees the node when it comes to the top, or when half
 //                        of the heap is dead
@@ -9,16 +10,16 @@
 //
 // Two more for alarms (alarm.cpp), whose owner may be anywhere, and may live on when the runtime has ended:
 //
-//   armed -> cancelling  the owner, who is going to touch the heap from outside; the heap does not go before the word
-//   cancelling -> dead   says dead: the owner has done, the heap frees the node
-//   armed -> orphaned    the heap is going: the owner frees the node
+//   armed -> cancelling  the owner is going to touch the heap from outside. The heap is not destroyed before the word
+//   cancelling -> dead   says dead: the owner has finished, and the heap frees the node
+//   armed -> orphaned    the heap is being destroyed: the owner frees the node
 //
 // The heap reads all it needs before it moves the word to `fired`, and does not touch the node after that.
 //
-// Timers that come thick, one in 8 us or so, are fired in bursts 0.5 ms apart: to sleep until each and wake for it
-// costs more than what most of them wake does, and what a burst needs is fetched into the cache together. earliest()
-// sees to that: after 0.5 ms in which they came thick, and with as many to come in the next, it names no time before
-// that is over. So a timer may then be 0.5 ms late.
+// Dense timers, one in 8 us or more often, are fired in bursts 0.5 ms apart. To sleep until each and wake for it costs
+// more than most of the woken fibers do, and a burst fetches the memory of its fibers into the cache together.
+// earliest() decides this: after 0.5 ms of dense timers, and with as many due in the next 0.5 ms, it names no time
+// before these are over. So a timer may then be 0.5 ms late.
 #pragma once
 
 #include <algorithm>
@@ -76,14 +77,14 @@ class timer_heap {
   timer_heap(const timer_heap&) = delete;
   timer_heap& operator=(const timer_heap&) = delete;
 
-  /// When to look here next: the earliest deadline, or the next burst if that is later; or before, if who was first in
-  /// the wheel was erased. no_deadline if there is nothing. Anyone may ask: a hint unless the processor is held.
+  /// When to look here next: the earliest deadline, or the next burst if that is later. It may be too early, if the
+  /// first timer of the wheel was erased. no_deadline if there is nothing. A hint, unless the processor is held.
   deadline earliest() const noexcept { return earliest_.load(std::memory_order_relaxed); }
 
   /// Live timers. Holder only.
   std::size_t live() const noexcept { return size() - dead_.load(std::memory_order_relaxed); }
 
-  /// By anyone who keeps the heap from going: hints of live() == 0, and of how much clean() would do.
+  /// Hints of live() == 0, and of how much clean() would do. The caller keeps the heap alive.
   bool seems_idle() const noexcept {
     return count_.load(std::memory_order_relaxed) <= dead_.load(std::memory_order_relaxed);
   }
@@ -115,7 +116,7 @@ class timer_heap {
   /// Drops the dead if they are the greater part. Holder only; amortized O(1) a cancelled timer.
   void clean() noexcept;
 
-  /// Empties it: what is still armed is its owner's from now on. Holder only.
+  /// Empties it: nodes that are still armed belong to their owners from now on. Holder only.
   void abandon() noexcept;
 
  private:
