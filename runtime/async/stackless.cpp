@@ -51,7 +51,7 @@ std::uint32_t wait_number(std::uint64_t word) noexcept {
 
 async_segment& current_segment() noexcept { return *current_fiber()->carries; }
 
-/// ThreadSanitizer is told here, since it does not see who unlocks.
+/// ThreadSanitizer is told here, since it does not see the unlocking.
 lock_release announced(spin_lock* lock) noexcept {
   if (lock == nullptr) return {};
   tsan_release(lock);
@@ -97,7 +97,7 @@ void stackless::leave() noexcept { home_->asyncs().remove(*this); }
 // ---- its turns -----------------------------------------------------------------------------------------------------
 
 void stackless::take_carrier(fiber& f) noexcept {
-  tsan_acquire(this);                     // who went to sleep, and who woke it: see unpark()
+  tsan_acquire(this);                     // pairs with the sleeper's carrier and with its waker: see unpark()
   record().what = runnable::kind::woken;  // from now on
   f.id = id_;
   transit_.lock();
@@ -113,14 +113,14 @@ void stackless::take_carrier(fiber& f) noexcept {
   transit_.unlock();
 }
 
-/// What the fiber has done, or what was done to it, while it carried this.
+/// Takes over the changes of the fiber's state that were made while it carried this.
 void stackless::update_from(const fiber& f) noexcept {
   waiter_access::copy_uncancellable(*this, f.wait);
   if (waiter_access::is_for_good(f.wait)) waiter_access::set_for_good(*this);
 }
 
-/// Makes room for what is to be taken along from the carrier, if there is something: sleep() is called with the locks
-/// of primitives held, under which nothing is allocated.
+/// Makes room for the state that is taken along from the carrier, if there is any: sleep() is called with the locks of
+/// primitives held, under which nothing is allocated.
 void stackless::make_room(const fiber& f) noexcept {
   if (kept_ || !has_baggage(f)) [[likely]]
     return;

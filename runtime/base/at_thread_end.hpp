@@ -1,5 +1,5 @@
-// What is to happen when a thread ends. Not by a thread_local's destructor: those run once, but what they have ended
-// may be made anew by a later one's, and then ends, too.
+// Actions at the end of a thread. A thread_local's destructor is not enough: it runs once, but a later destructor may
+// create the object anew, and that one has to end too.
 #pragma once
 
 #include <new>

@@ -1,6 +1,6 @@
-// A number that one thread at a time changes, without atomic read-modify-writes, and that anyone may read: a counter,
-// or a gauge. Who may change it is the owner's protocol (mostly: who holds the processor). Relaxed: nothing is
-// concluded from a reading but the number, unless it says otherwise.
+// A counter or a gauge. One thread at a time changes it, without atomic read-modify-writes; any thread may read it. The
+// owner's protocol says which thread may change it (mostly: the holder of the processor). Relaxed: a reading says
+// nothing but the number, unless the function says otherwise.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ class counter {
   [[gnu::always_inline]] inline void set(std::uint64_t n) noexcept { value_.store(n, std::memory_order_relaxed); }
   [[gnu::always_inline]] inline std::uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
 
-  /// What happened before is seen by who reads this change with value_acquire().
+  /// A thread that reads this change with value_acquire() sees everything that happened before it.
   [[gnu::always_inline]] inline void add_release() noexcept { value_.store(value() + 1, std::memory_order_release); }
   std::uint64_t value_acquire() const noexcept { return value_.load(std::memory_order_acquire); }
 

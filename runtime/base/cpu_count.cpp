@@ -26,8 +26,8 @@ bool lists(const std::string& all, const std::string& entry) {
   return ("," + all + ",").find("," + entry + ",") != std::string::npos;
 }
 
-/// A mounted cgroup file system that may have quotas. What it shows at `where` is the group `group` of the hierarchy:
-/// in a container that is often the container's own.
+/// A mounted cgroup file system that may have quotas. The directory `where` shows the group `group` of the hierarchy:
+/// in a container this is often the container's own group.
 struct cgroup_mount {
   bool v2 = false;
   std::string group;

@@ -21,7 +21,7 @@ struct debug_options {
   std::int64_t slowslice = 0;   // ns; 0: none
   std::int64_t stackuse = 0;    // 1: measured
 
-  /// Throws std::invalid_argument, which names what is unknown or out of range.
+  /// Throws std::invalid_argument, which names the option that is unknown or out of range.
   static debug_options parse(std::string_view text);
 
   /// Of COIR_DEBUG; all off if it is not set.

@@ -7,7 +7,8 @@ namespace coir::detail {
 
 inline constexpr std::size_t cache_line = 64;
 
-/// So many cache lines from p on, to be written. Inlined always: GCC 12 drops calls of what does nothing but prefetch.
+/// Prefetches cache lines from p on, for writing. Always inlined: GCC 12 drops calls of a function that only
+/// prefetches.
 template <std::size_t Lines>
 [[gnu::always_inline]] inline void prefetch_lines(const void* p) noexcept {
   for (std::size_t i = 0; i < Lines; ++i) __builtin_prefetch(static_cast<const char*>(p) + cache_line * i, 1);

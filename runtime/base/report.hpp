@@ -8,7 +8,7 @@
 
 namespace coir::detail {
 
-/// What is written to it goes to stderr, behind "coir: fatal: ". Needs no memory, of which there may be none.
+/// A stream to stderr, whose text begins with "coir: fatal: ". It allocates no memory, since there may be none.
 class fatal_report : public std::ostream {
  public:
   fatal_report();

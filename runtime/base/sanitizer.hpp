@@ -1,7 +1,7 @@
-// What the sanitizers must be told about switches of stacks. Everything here is nothing in a plain build.
+// Tells the sanitizers about switches of stacks. In a plain build these functions are empty.
 //
 // ThreadSanitizer: each stack is one TSan fiber, switched to without synchronization, so that a switch does not hide
-// the races of those who happen to run after each other on one thread; the edges that the program may rely on (start,
+// the races of fibers that happen to run after each other on one thread; the edges that the program may rely on (start,
 // wake-up, reuse of a stack) are given explicitly. The runtime's own sources are not instrumented in such a build:
 // their ordering comes from protocols (the processor bracket, membarrier) that TSan cannot see.
 #pragma once
@@ -25,7 +25,7 @@ inline tsan_fiber tsan_create() { return __tsan_create_fiber(0); }
 inline void tsan_destroy(tsan_fiber f) { __tsan_destroy_fiber(f); }
 inline tsan_fiber tsan_current() { return __tsan_get_current_fiber(); }
 inline void tsan_switch(tsan_fiber f) { __tsan_switch_to_fiber(f, __tsan_switch_to_fiber_no_sync); }
-/// What was done on the stack that is left happens before what is done on this one.
+/// Actions on the stack that is left happen before actions on this one.
 inline void tsan_switch_in_order(tsan_fiber f) { __tsan_switch_to_fiber(f, 0); }
 inline void tsan_release(void* p) { __tsan_release(p); }
 inline void tsan_acquire(void* p) { __tsan_acquire(p); }
@@ -78,8 +78,9 @@ inline void asan_finish_switch(const asan_stack& self, asan_stack* learn) {
 }
 inline void asan_unpoison(const void* p, std::size_t n) { __asan_unpoison_memory_region(p, n); }
 
-/// A stack, from `bottom` to `end`, whose function has ended, until the next one starts there: who uses a variable of
-/// the former is reported. The upper part alone, where these were: the shadow of a whole stack would be much to write.
+/// Poisons a stack, from `bottom` to `end`, whose function has ended, until the next function starts there: a use of a
+/// variable of the former is reported. Only the upper part, where such variables were: the shadow of a whole stack
+/// would take long to write.
 inline constexpr bool watches_ended_stacks = true;
 inline constexpr std::size_t poisoned_part = 16 * 1024;
 inline std::size_t asan_ended_part(const char* bottom, const void* end) {

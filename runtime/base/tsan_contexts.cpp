@@ -19,8 +19,8 @@ constexpr std::size_t too_many = 8'000;  // the limit is 8,128; threads count to
 constinit std::atomic<std::size_t> contexts{0};  // a count; orders nothing
 constinit spin_lock making;                      // guards nobody(); taken last
 
-/// A context that runs nothing. Who makes another one is taken to start a thread, whose beginning the maker's past
-/// happens before: this one has next to none.
+/// A context that runs nothing. TSan takes the maker of a context for the starter of a thread: the maker's past happens
+/// before the thread's beginning. This context has next to no past.
 tsan_fiber nobody() {
   static tsan_fiber const context = tsan_create();
   return context;

@@ -14,8 +14,8 @@ void tsan_context_made() noexcept;
 /// Destroys it, if there is one.
 void tsan_context_end(tsan_fiber context) noexcept;
 
-/// For a free stack, which is not running: destroys its context if there are many. What was done on the stack happens
-/// before what is done there in the next context, since both use the same memory; else they know nothing of each other.
+/// For a free stack, which is not running: destroys its context if there are many. Actions on the stack happen before
+/// actions there in the next context, since both use the same memory. Otherwise the two are not ordered.
 void tsan_context_give_up(tsan_fiber& context, void* stack) noexcept;
 
 /// Before the stack runs: makes a context if it has none, which has no part in the past of the caller.

@@ -1,9 +1,9 @@
-// What fibers wait on is being destroyed: they would go on to use memory that is gone. So the process ends here, with a
-// report of who waits; but for two cases in which it is about to end, or to unwind, for another reason:
-//   - in exit(), which destroys static objects while other threads may go on. Who waits then waits for good.
-//   - by a deadlock that is unwound, where all of a depth wake at once, each perhaps to find what the others' frames
-//   held
-//     destroyed. The deadlock is what is reported.
+// A primitive is destroyed while fibers wait on it. They would go on to use memory that is gone. So the process ends
+// here, with a report of the waiters. There are two exceptions, in which the process ends or unwinds for another
+// reason:
+//   - exit() destroys static objects while other threads may go on. The waiters then wait for good.
+//   - A deadlock is unwound. All fibers of a depth wake at once, and each may find objects in the others' frames
+//     destroyed. The deadlock is reported instead.
 #include <sstream>
 #include <string>
 #include <string_view>

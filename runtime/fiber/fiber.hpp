@@ -2,8 +2,8 @@
 // it outlives the fibers: a stack that lost its fiber goes to a free list with its context suspended in stack_main(),
 // and the next fresh fiber starts there.
 //
-// Who may touch it: the fiber itself while it runs; whoever made it runnable, until it is in a run queue; the processor
-// that holds it there. Members marked (any) are read by others at any time.
+// It may be touched by the fiber itself while it runs; by its waker, until it is in a run queue; and by the processor
+// that holds it there. Members marked (any) are read by other threads at any time.
 #pragma once
 
 #include <atomic>
@@ -50,18 +50,18 @@ struct alignas(64) fiber : runnable {
         tsan(tsan_create()) {}
 
   // --- first line and the beginning of the second: what a switch touches
-  context suspended = nullptr;  // stored by whoever runs after the switch
-  worker* on = nullptr;         // where it runs now; set by whoever switches to it, so re-read it after each switch
+  context suspended = nullptr;  // stored by the context that runs after the switch
+  worker* on = nullptr;         // where it runs now; set at each switch to it, so re-read it after each switch
   waiter wait{waiter::kind::fiber};
 
   // --- second line
   exception_state exceptions;
-  start_record* record = nullptr;                         // what a stack that is being started shall run
-  timer_node* timer = nullptr;                            // of the wait in progress
-  std::atomic<run_state> state{run_state::free};          // (any) `blocked` is running plus a waiting word
-  bool wake_traced = false;                               // an arrow of the trace leads to its next run
-  bool in_deadlock = false;                               // unwound because of one
-  bool carried_on = false;                                // what it carried went to sleep: it ends, but not as a fiber
+  start_record* record = nullptr;                 // what a stack that is being started shall run
+  timer_node* timer = nullptr;                    // of the wait in progress
+  std::atomic<run_state> state{run_state::free};  // (any) `blocked` is running plus a waiting word
+  bool wake_traced = false;                       // an arrow of the trace leads to its next run
+  bool in_deadlock = false;                       // unwound because of one
+  bool carried_on = false;  // the coroutine that it carried went to sleep: it ends, but not as a fiber
   std::atomic<std::uint8_t> habit{waker_habit::unknown};  // (any)
   std::uint32_t stack_number;                             // the pool's
   wait_reason why{"nothing", nullptr};

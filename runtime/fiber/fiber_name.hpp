@@ -1,4 +1,4 @@
-// A fiber's name. Written by the fiber itself; the lock is for those who look at it from outside (dump.cpp).
+// A fiber's name. Written by the fiber itself; the lock is for readers from outside (dump.cpp).
 #pragma once
 
 #include <memory>
@@ -45,7 +45,7 @@ class fiber_name {
   const char* text() const noexcept { return text_ != nullptr ? text_->c_str() : ""; }
   std::string get() const { return text_ != nullptr ? *text_ : std::string(); }
 
-  /// By anyone who keeps the control block alive: up to `most` characters, appended.
+  /// Appends up to `most` characters. The caller keeps the control block alive.
   void copy_to(std::string& out, std::size_t most) {
     if (out.capacity() < out.size() + most) out.reserve(out.size() + most);  // not under the lock
     lock_.lock();

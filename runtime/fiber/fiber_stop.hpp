@@ -23,7 +23,7 @@ class fiber_stop {
       drop_made();
   }
 
-  /// By who owns both: a fiber that takes over a source or leaves it behind.
+  /// By the owner of both: a fiber that takes over a source or leaves it behind.
   void exchange(fiber_stop& other) noexcept;
 
   /// By anyone, at any time.

@@ -6,8 +6,8 @@
 // the order of their addresses, in whatever order they were freed. After a hundred thousand fibers have ended in any
 // order, their records have left the cache, and the pages the TLB: for the next ones that order would be the dearest.
 //
-// A chunk's bits belong to its depot and are guarded by its lock. It is in the depot's list while any is set. What is
-// not set is in use, or in a thread's cache. Chunks are never given back.
+// A chunk's bits belong to its depot and are guarded by its lock. It is in the depot's list while any is set. A
+// block whose bit is not set is in use, or in a thread's cache. Chunks are never given back.
 //
 // Thread safety: a cache is touched by its own thread alone. Fibers migrate, so a cache is looked up anew for each
 // call, by a function that is never inlined (docs/thread-local-storage.md).
@@ -38,7 +38,8 @@ constexpr std::size_t smallest = 64;
 constexpr std::size_t step = 32;
 constexpr std::size_t largest = 2 * smallest + (class_count - 2) * step;
 constexpr std::size_t batch = 64;
-constexpr std::size_t cached = 2 * batch;  // at most: who frees and allocates in turn does not go to the depot
+constexpr std::size_t cached =
+    2 * batch;  // at most: a thread that frees and allocates in turn does not go to the depot
 constexpr std::size_t fetch_ahead = 4;
 
 #if defined(COIR_ASAN) || defined(COIR_TSAN)
@@ -62,8 +63,8 @@ constexpr std::size_t class_bytes(std::size_t c) noexcept {
 }
 static_assert(class_bytes(1) == 128 && class_bytes(2) == 160 && class_bytes(class_count - 1) == 512 && largest == 512);
 
-/// What is known of a chunk. Apart from its blocks: at the begin of each chunk they would compete for the same few
-/// cache sets.
+/// The header of a chunk. It lies apart from the chunk's blocks: at the beginning of each chunk the headers would
+/// compete for the same few cache sets.
 struct alignas(64) chunk {
   static constexpr std::size_t bytes = 64 * 1024;
 
@@ -72,7 +73,7 @@ struct alignas(64) chunk {
   std::uint64_t free[bytes / smallest / 64];
 };
 
-/// Chunks, and what is known of them in the place of the first one. At an address that is a multiple of its size.
+/// Chunks. Their headers lie in the place of the first one. Its address is a multiple of its size.
 struct region {
   static constexpr std::size_t bytes = 2 * 1024 * 1024;
   static constexpr std::size_t chunk_count = bytes / chunk::bytes;

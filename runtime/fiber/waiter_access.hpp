@@ -65,7 +65,7 @@ struct waiter_access {
     w.word_.store(generation | waiter::idle, std::memory_order_release);
   }
 
-  // release: whoever claims sees the saved context and the linked nodes.
+  // release: a claimer sees the saved context and the linked nodes.
   static void publish(waiter& w) noexcept {
     const std::uint64_t generation = w.word_.load(std::memory_order_relaxed) & ~waiter::state_mask;
     w.word_.store(generation | waiter::waiting, std::memory_order_release);

@@ -170,7 +170,7 @@ UNWATCHED_FRAME void coroutine_core::switch_over([[maybe_unused]] bool last) noe
     f->asan.bottom = to.bottom;
     f->asan.size = to.size;
   }
-  asan_stack mine;  // keeps this side's fake stack; who arrives is told the bounds of this one by the sanitizer
+  asan_stack mine;  // keeps this side's fake stack; the arriving side learns the bounds of this one from the sanitizer
   asan_start_switch(last ? nullptr : &mine, to);
 #endif
 #if defined(__x86_64__)

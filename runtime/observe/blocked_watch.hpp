@@ -1,8 +1,8 @@
 // COIR_DEBUG=blocked=MS: reports each fiber that has been blocked for so long, once for each time that it blocks, by a
 // thread of its own, since unwinding stacks and writing would keep the monitor from its work.
 //
-// Who sleeps, or waits with a deadline, goes on by itself when the program has said, and is not reported. Coroutines
-// and callbacks are not watched: when they fell asleep is not noted.
+// A fiber that sleeps, or waits with a deadline, continues by itself, and is not reported. Coroutines and callbacks are
+// not watched: the time at which they fell asleep is not noted.
 //
 // When a fiber has blocked is known by scheduler::coarse_time(), which may be old, but never older than the last look,
 // since each look sets it. So a fiber whose time is before that of a look has been blocked since that look at least.

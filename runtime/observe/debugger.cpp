@@ -1,7 +1,8 @@
-// For debuggers: a table that says where things lie, so that they need no debug information of the library; and gdb's
+// For debuggers: a table of the layout of the library's structures, so that they need no debug information; and gdb's
 // script, runtime/observe/gdb/coir-gdb.py, which reads it. Both are constant, and cost a running program nothing.
 //
-// The order of the table is that of FIELDS in the script; who changes it, or what it stands for, changes both versions.
+// The order of the table is that of FIELDS in the script. A change of the order or of the meaning changes both
+// versions.
 #include <cstddef>
 #include <cstdint>
 

@@ -53,7 +53,7 @@ void fiber_listing::add(fiber_snapshot& f, std::int64_t now) {
   if (!f.stack.words.empty()) {
     call_stack found = calls_.unwind(f.stack);
     alike.stack_is_whole = found.whole;
-    // What is not certain is believed if it leads back to the fiber's beginning.
+    // An uncertain frame is believed if it leads back to the fiber's beginning.
     if (f.certain || found.whole) {
       alike.stack = std::move(found.addresses);
       calls_.trim(alike.stack);

@@ -15,7 +15,7 @@ namespace {
 
 std::uint64_t runs_of(const processor& p) noexcept {
   const std::uint64_t fruitless = p.fruitless.value();
-  // The oldest of what was stolen ran without having been picked.
+  // The oldest stolen fiber ran without having been picked.
   const std::uint64_t picks = p.tick.load(std::memory_order_relaxed) + p.steals.value();
   return picks - std::min(picks, fruitless);
 }

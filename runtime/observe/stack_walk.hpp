@@ -34,7 +34,7 @@ class unwinder {
   /// "name(parameters)+0x1b [program+0x11b]": demangled, with where it lies in its file.
   const std::string& describe(std::uintptr_t address);
 
-  /// Without what lies in the runtime at either end: so that the call which the user has made comes first.
+  /// Without the runtime's frames at either end, so that the user's own call comes first.
   void trim(std::vector<std::uintptr_t>& addresses);
 
  private:

@@ -1,6 +1,6 @@
 // The time stamps of a trace: the CPU's time stamp counter where it is constant and common to all cores, since the
-// system's clock takes twice as long; else that. Whoever writes the trace converts ticks to nanoseconds, by one factor
-// for the whole process.
+// system's clock takes twice as long. Otherwise it is the system's clock. The writer of the trace converts ticks to
+// nanoseconds, by one factor for the whole process.
 #pragma once
 
 #include <cstdint>

@@ -198,7 +198,7 @@ void trace_file::begin(traced_worker& w, const trace_event& e) {
   }
 }
 
-// What was there under this key lost its other end: a fiber's wake-ups are told apart by sixteen bits of their number.
+// The old entry under this key lost its other end: a fiber's wake-ups are told apart by sixteen bits of their number.
 void trace_file::keep(points& pending, std::uint64_t key, const point& p) {
   if (pending.size() >= most_pending) pending.clear();
   pending.insert_or_assign(key, p);

@@ -19,7 +19,7 @@ namespace coir::detail {
 
 class worker;
 
-/// A worker's ring, and what is known of what it runs.
+/// A worker's ring, and the state of the fiber that it runs.
 struct traced_worker {
   trace_ring ring;
   worker* who = nullptr;      // null: not in use
@@ -27,7 +27,7 @@ struct traced_worker {
   unsigned index = 0;         // in its runtime, in the order of appearance
 
   // --- of the consumer: under the tracer's output lock
-  std::uint64_t since = 0;  // what is older was recorded late, by a thread that had not seen the end of another trace
+  std::uint64_t since = 0;  // older events were recorded late, by a thread that had not seen the end of another trace
   bool ignored = false;     // the last event that has a time
   bool open = false;        // there is a slice
   trace_event slice;
@@ -47,10 +47,10 @@ class trace_file {
 
   void name_runtime(std::uint64_t runtime, unsigned processors);
 
-  /// What was recorded later is left out. Workers that do not record any more may lose their processors unseen.
+  /// Later events are left out. Workers that do not record any more may lose their processors unseen.
   void end_at(std::uint64_t ticks) noexcept { until_ = ticks; }
 
-  /// Takes what is in the ring.
+  /// Takes the contents of the ring.
   void drain(traced_worker& w);
 
   /// No event will end the open slice, if there is one: it ends now, or where the trace does.

@@ -21,7 +21,7 @@ unsigned processor_of(const worker& w) noexcept {
 }
 
 bool reserve(worker& w, trace_ring& ring) noexcept {
-  // What is dropped begins where what was recorded last has ended.
+  // The dropped part begins at the end of the last recorded event.
   const auto now = [&w] {
     const std::uint64_t lost = w.lost_at.load(std::memory_order_relaxed);
     return lost != 0 ? lost : trace_ticks();
@@ -35,7 +35,7 @@ bool reserve(worker& w, trace_ring& ring) noexcept {
 trace_ring* open_ring(worker& w) noexcept {
   trace_ring* ring = w.trace();
   if (ring == nullptr || !reserve(w, *ring)) return nullptr;
-  // relaxed: who lost the processor knows it by the bracket, which pairs with who took it
+  // relaxed: the worker learns of its loss by the bracket, which pairs with the thread that took the processor
   if (const std::uint64_t lost = w.lost_at.load(std::memory_order_relaxed); lost != 0) [[unlikely]] {
     trace_event e;
     e.what_kind = trace_event::move;
@@ -143,7 +143,7 @@ void push_stop(trace_ring& ring, const char* what) noexcept {
   if (!f.name && !f.carried_on) return;
   trace_ring* ring = open_ring(w);
   if (ring == nullptr) return;
-  // What it waits on is not known any more: it may be running elsewhere, or be gone. Its name it has taken along.
+  // The reason of its wait is not known any more: it may be running elsewhere, or be gone. It has taken its name along.
   if (f.carried_on)
     push_stop(*ring, "co_await");
   else

@@ -5,13 +5,13 @@
 // ring holds what a worker records meanwhile unless it switches every few hundred nanoseconds. The thread is counted as
 // the runtimes' own, so that it does not stand in the way of deadlock detection.
 //
-// Locks, in this order: control (who starts, ends, comes and goes; held while the writer is joined, so the writer never
-// takes it), output (the file and the consumer's side of the rings), table (the list of rings; short), then the
-// idle set's.
+// Locks, in this order: control (starts and ends of traces and of runtimes; held while the writer is joined, so the
+// writer never takes it), output (the file and the consumer's side of the rings), table (the list of rings; short),
+// then the idle set's.
 //
 // A ring belongs to its worker from the first trace that it sees to the end of its runtime, and is then kept for
-// another one: a thread that was slow to see the end of a trace may still write into it. What it writes is older than
-// the next trace, which skips it.
+// another one: a thread that was slow to see the end of a trace may still write into it. These events are older than
+// the next trace, which skips them.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
@@ -90,7 +90,7 @@ class process_tracer {
     if (!on_.load(std::memory_order_relaxed)) return;
     try {
       give_ring(w);
-    } catch (const std::bad_alloc&) {  // what it does counts as dropped
+    } catch (const std::bad_alloc&) {  // its events count as dropped
     }
   }
 

@@ -48,7 +48,7 @@ std::array<size_class, stack_class_count>& classes() { return immortal<std::arra
 // Made when it is first needed; never destroyed, for the same reason.
 constinit std::array<std::atomic<stack_pool*>, stack_class_count> pools{};
 
-/// Where its owner keeps what it knows of a stack.
+/// Where the owner of a stack keeps its notes about it.
 void* header_of(const stack_pool::stack& s) noexcept { return s.top - sizeof(pooled_stack); }
 
 pooled_stack* make(size_class& c, std::size_t index) {

@@ -1,7 +1,8 @@
 // The stacks of generators and coroutines: pools for the process, since these need no runtime. By size class, a power
-// of two each; the memory and the guards are stack_pool's. A free stack is kept, and taken again last in, first out. Of
-// more than a class keeps (coroutine_stacks_kept()) the memory goes back to the system, some at a time, by whoever
-// frees one too many: there may be no other thread to do it, and nothing may happen after the last is freed.
+// of two each; the memory and the guards are stack_pool's. A free stack is kept, and taken again last in, first out.
+// Beyond what a class keeps (coroutine_stacks_kept()) the memory goes back to the system, some at a time. The thread
+// that frees one stack too many does this: there may be no other thread, and nothing may happen after the last is
+// freed.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct pooled_stack {
   char* bottom;        // lowest usable byte
   std::size_t size_class;
   std::size_t number;     // stack_pool's
-  std::size_t asked = 0;  // by the body's options; this and the next: of who uses it
+  std::size_t asked = 0;  // by the body's options; this and the next belong to the stack's user
   void* block = nullptr;  // above what the body's frames may use
   [[no_unique_address]] tsan_fiber tsan;
 };

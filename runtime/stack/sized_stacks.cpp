@@ -27,7 +27,7 @@ constexpr std::size_t bytes_of(sized_stacks::size_class c) noexcept {
 }
 static_assert(bytes_of(1) == smallest_stack && bytes_of(2) == smallest_stack / 2 * 3 && bytes_of(33) == largest_stack);
 
-/// Gives back what lies below the suspended context, as far as the red zone allows.
+/// Gives back the memory below the suspended context, as far as the red zone allows.
 void give_back(const fiber& f) noexcept {
   const auto end = (reinterpret_cast<std::uintptr_t>(f.suspended) - kept_below) & ~std::uintptr_t{page_size() - 1};
   const auto bottom = reinterpret_cast<std::uintptr_t>(f.bottom);

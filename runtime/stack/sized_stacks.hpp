@@ -57,7 +57,7 @@ class sized_stacks {
 
   static constexpr std::size_t classes = 34;
 
-  // release and acquire: who finds a pool sees it made.
+  // release and acquire: a thread that finds a pool sees it complete.
   std::array<std::atomic<stack_pool*>, classes> pools_{};
   spin_lock lock_;  // innermost but for the pools'; guards:
   internal_vector<fiber*> fibers_;

@@ -53,7 +53,7 @@ void note_stack_use(fiber& f) {
     ++s.fibers;
     s.most = std::max(s.most, used);
   }
-  // The next fiber on this stack is to be measured from here: what lies well below this frame is given back.
+  // The next fiber on this stack is to be measured from here: the memory well below this frame is given back.
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) / page * page;
   const auto bottom = reinterpret_cast<std::uintptr_t>(f.bottom);

@@ -51,7 +51,7 @@ void make_room(internal_vector<T>& v, std::size_t count) {
 }
 
 /// Address space for so many stacks with their guards, or for `least` if there is not so much, or for none. Its owner
-/// gives it back, but for what was released.
+/// gives it back, except for the released part.
 class mapping {
  public:
   mapping(std::size_t count, std::size_t least, std::size_t stride) noexcept : stride_(stride) {
@@ -116,8 +116,8 @@ stack_pool::~stack_pool() {
   if (self_ >= 0) ::close(self_);
 }
 
-// The system is asked without the lock: it takes some 100 us for a part, and who finds no stack meanwhile prepares
-// another one. Who is refused has failed only if nobody else is about to have some for it.
+// The system is asked without the lock: it takes some 100 us for a part, and a worker that finds no stack meanwhile
+// prepares another part. A refused worker has failed only if no other worker is about to have some for it.
 stack_pool::stack stack_pool::make() {
   backoff wait;
   for (;;) {
@@ -267,8 +267,8 @@ std::size_t stack_pool::unused() noexcept {
   return std::exchange(free_low_, free_count());
 }
 
-// Who still holds a pointer to the control block of a fiber that has ended (a timer that fires late, a list of fibers)
-// finds zeros, or the next one's: a free fiber, and a claim word that is not the one it looks for.
+// A late timer or a list of fibers may still point to the control block of a fiber that has ended. It finds zeros
+// there, or the next fiber's block: a free fiber, and a claim word that is not the expected one.
 std::size_t stack_pool::trim(std::size_t keep, std::size_t most) noexcept {
   std::array<stack, part_stacks> stacks;  // neither free nor blank meanwhile: nobody can take them
   std::size_t n = 0;

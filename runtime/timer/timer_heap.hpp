@@ -54,7 +54,7 @@ struct timer_node {
   std::uint64_t stamp;
 };
 
-/// What is left of a popped timer: call it when nothing is held.
+/// The call that a popped timer asks for: make it when nothing is held.
 struct due_timer {
   void (*fire)(void* arg, std::uint64_t stamp) noexcept = nullptr;
   void* arg = nullptr;

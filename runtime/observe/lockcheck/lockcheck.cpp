@@ -29,7 +29,7 @@ constexpr int own_calls = 2;    // note() and the function that stands before th
 struct thread_locks {
   held_lock held[most_locks];
   int count;
-  bool noting;  // what it needs itself may lock
+  bool noting;  // the code that notes a lock may lock, too
 };
 
 constinit thread_local thread_locks of_this_thread __attribute__((tls_model("initial-exec"))) = {};
@@ -72,7 +72,7 @@ constinit std::atomic<std::uint64_t (*)() noexcept> fiber_here{nullptr};
 
 void watch(std::uint64_t (*ask)() noexcept) noexcept {
   void* frame[1];
-  ::backtrace(frame, 1);  // loads what it needs, now that it may
+  ::backtrace(frame, 1);  // loads the unwinder now, while it may lock and allocate
   fiber_here.store(ask, std::memory_order_release);
 }
 

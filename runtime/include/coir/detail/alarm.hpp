@@ -28,9 +28,9 @@ class alarm {
   alarm(const alarm&) = delete;
   alarm& operator=(const alarm&) = delete;
 
-  /// What comes before this happens before the call. Calls f(arg, stamp) once `when` has come; never on the caller's
-  /// stack, however long it is past. Not while armed (an alarm that has fired is not). f may arm it again. Throws
-  /// std::bad_alloc, std::system_error (no thread).
+  /// Calls f(arg, stamp) once `when` has come; never on the caller's stack, however long it is past. This happens
+  /// before the call of f. Not while armed (an alarm that has fired is not). f may arm it again. Throws std::bad_alloc,
+  /// std::system_error (no thread).
   void arm(deadline when, function f, void* arg, std::uint64_t stamp = 0);
 
   /// Moves an armed one to another time and stamp where it lies, which costs less than disarm() and arm(). False, and
@@ -54,7 +54,7 @@ class runtime_name {
   explicit runtime_name(const char* what);
 
   /// Makes the record runnable there and takes it over; false if that runtime has ended, or is about to. Never blocks;
-  /// from any thread. As deep as can be: it may be about the frame of whoever set the timer.
+  /// from any thread. It gets the greatest depth, since it may refer to the frame of the fiber that set the timer.
   bool start(start_record* record) const noexcept;
 
  private:

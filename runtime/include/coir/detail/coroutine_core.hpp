@@ -1,7 +1,7 @@
-// The untyped half of generator and coroutine: a body on a stack of its own, and the switch between it and whoever
-// resumes it. Not for users: the spellings here may change.
+// The untyped half of generator and coroutine: a body on a stack of its own, and the switch between it and its
+// consumer. Not for users: the spellings here may change.
 //
-//   state       who moves it there
+//   state       moved there by
 //   fresh       the maker: the body has not begun
 //   suspended   the body: suspend()
 //   running     its consumer: resume()
@@ -9,14 +9,14 @@
 //   finished    the body, when it has returned or thrown
 //
 // Invariants:
-//  1. Exactly one side is suspended; other_, exceptions_ and what the sanitizers keep of a stack are that side's. A
+//  1. Exactly one side is suspended; other_, exceptions_ and the sanitizers' state of a stack are that side's. A
 //     switch exchanges them for those of the side that it leaves, whichever stack that is on: so a body may be resumed
 //     by one fiber or thread and then by another, park the fiber that it runs in, and even yield to its consumer from
 //     the body of another coroutine that it resumes.
 //  2. To all else the body is a part of the fiber or thread that resumes it: a function that it calls. The registers
 //     that hold the rounding mode, thread-local storage and cancellation are its consumer's.
-//  3. It is used by one thread of execution at a time; nothing here is atomic. To ThreadSanitizer a switch orders what
-//     is before it and after it, as a call does.
+//  3. It is used by one thread of execution at a time; nothing here is atomic. For ThreadSanitizer a switch orders
+//     the actions before it and after it, as a call does.
 #pragma once
 
 #include <cstddef>
@@ -149,8 +149,7 @@ class coroutine_core {
   std::size_t asan_size_ = 0;
 };
 
-/// What lies at the top of a body's stack: a coroutine_core, which is hidden in the Yielder that the body gets, and the
-/// body.
+/// The top of a body's stack: a coroutine_core, which is hidden in the Yielder that the body gets, and the body.
 template <class Yielder, class F>
 struct coroutine_block final : Yielder {
   template <class G>

@@ -11,8 +11,8 @@
 
 namespace coir::detail {
 
-/// Turns a deadline into the claim of a coroutine that sleeps. Armed early, since what it takes to arm an alarm
-/// (memory, perhaps a thread) has to be had before a lock is held and before the wait has begun, when others spin.
+/// Turns a deadline into the claim of a coroutine that sleeps. Armed early, since an alarm needs memory and
+/// perhaps a thread. It has to get them before a lock is held and before the wait has begun, when others spin.
 /// Coroutine: arm() with no lock held; begin_wait(); look(); park; settle() with no lock held.
 class deadline_waiter {
  public:

@@ -1,9 +1,9 @@
-// How somebody who does not hold the locks of a sleeper's nodes, and may come before its wait has begun, ends the wait:
-// a stop callback, an alarm, a task that ends. Not for users.
+// Ends a sleeper's wait from outside: for an *ender* (a stop callback, an alarm, a task that ends) that does not hold
+// the locks of the sleeper's nodes, and that may come before the wait has begun. Not for users.
 //
-// It stores come_ and then loads word_, the sleeper stores word_ and then loads come_, all four seq_cst: at least one
-// of them sees the other's store. Sees the sleeper it, it takes its wait back; sees the other the word, it claims that
-// very wait, if it is not over. If both see, the claim fails, since the word's generation has moved on.
+// The ender stores come_ and then loads word_. The sleeper stores word_ and then loads come_. All four are seq_cst, so
+// at least one side sees the other's store. If the sleeper sees it, it takes its wait back. If the ender sees the word,
+// it claims that very wait, if it is not over. If both see, the claim fails, since the word's generation has moved on.
 #pragma once
 
 #include <atomic>
@@ -21,19 +21,19 @@ class early_claim {
     self_ = &self;
   }
 
-  /// Publishes the word of the wait that has begun. True: the other has come before; do not sleep.
+  /// Publishes the word of the wait that has begun. True: the ender has come before; do not sleep.
   bool look(std::uint64_t word) noexcept {
     word_.store(word, std::memory_order_seq_cst);
     return come_.load(std::memory_order_seq_cst);
   }
 
-  /// By the sleeper, on the other's behalf.
+  /// By the sleeper, on the ender's behalf.
   void set_come() noexcept { come_.store(true, std::memory_order_seq_cst); }
 
-  /// Whether the other has come.
+  /// Whether the ender has come.
   bool has_come() const noexcept { return come_.load(std::memory_order_seq_cst); }
 
-  /// By the other. True: the wait is its to end, and it must unpark the sleeper; until then this is here.
+  /// By the ender. True: it has ended the wait and must unpark the sleeper; this object lives until then.
   [[nodiscard]] bool claim(waiter::state as, wait_node* node = nullptr) noexcept {
     come_.store(true, std::memory_order_seq_cst);
     const std::uint64_t word = word_.load(std::memory_order_seq_cst);

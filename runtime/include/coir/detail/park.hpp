@@ -1,18 +1,19 @@
 // The one parking protocol: everything in coir that blocks goes through this header, and it is the only door from the
 // layers above into the scheduler. Not for users: the spellings here may change.
 //
-// A *waiter* is who sleeps (a fiber, a plain OS thread, or a coroutine or callback: stackless.hpp); a *wait_node* is
-// where it is queued, and lives on the sleeper's stack, in its coroutine frame or in its record. A sleeper may have
-// many nodes queued (select); exactly one claim ends its wait.
+// A *waiter* is a sleeper: a fiber, a plain OS thread, or a coroutine or callback (stackless.hpp). A *wait_node* is its
+// place in a queue. It lives on the sleeper's stack, in its coroutine frame or in its record. A sleeper may have many
+// nodes queued (select); exactly one claim ends its wait.
 //
 // The claim word of a waiter: generation << 8 | state. The generation changes with each wait, so that a claim which
 // comes too late (a timer, a canceller) can never hit the next wait.
 //
-//   state            who moves it there                              who may move it on
+//   state            moved there by                                  may be moved on by
 //   idle             the sleeper, at first                           the sleeper
 //   parking          the sleeper: begin_wait()                       the sleeper alone (after it has switched away)
-//   waiting          whoever runs after the switch (a coroutine's    any claimer, once:
-//                    carrier), just before it releases the lock
+//   waiting          the context that runs after the switch (for a   any claimer, once:
+//                    coroutine its carrier), just before it
+//                    releases the lock
 //   fired            a claimer that holds the primitive's lock       the sleeper
 //   timed_out        the timer                                       the sleeper
 //   cancelled        a canceller                                     the sleeper
@@ -25,7 +26,7 @@
 //     resumed while it is still switching out.
 //  3. Claimers without the lock (timer, canceller, stop callback) wait out `parking`; it lasts for one switch.
 //  4. Exactly one claimer wins; it alone makes the sleeper runnable, with unpark(), as its last touch of the waiter. So
-//     a grant is never lost: who was claimed as fired has got it, whatever comes later.
+//     a grant is never lost: a sleeper that was claimed as fired has got it, whatever comes later.
 //  5. A cancellation is seen either by begin_wait() or by a canceller that finds the word parking or waiting: the
 //     sleeper stores the word and then loads the reasons, the canceller changes the reasons and then loads the word,
 //     with a light fence on the sleeper's side and a heavy one (membarrier) on the canceller's.
@@ -38,9 +39,8 @@
 //   above: a count  expire(): a timeout scope of this waiter whose  the waiter itself, forget_expiry(): at that
 //                   deadline has passed, once each                  scope's end
 //
-// So what ends is what began: when a scope ends, nothing of its expiry is left, and what remains are the reasons of
-// others. Who calls expire() sees to it that the scope has not ended and does not end meanwhile
-// (sync/cancel/timeout.cpp).
+// So a scope takes its own reason away when it ends, and the reasons of others remain. The caller of expire() makes
+// sure that the scope has not ended and does not end meanwhile (sync/cancel/timeout.cpp).
 #pragma once
 
 #include <atomic>
@@ -124,7 +124,7 @@ deadline deadline_at(std::chrono::time_point<Clock, Duration> t) {
   }
 }
 
-// ---- who sleeps, and where it is queued ----------------------------------------------------------------------------
+// ---- waiters and their places in queues ----------------------------------------------------------------------------
 
 struct wait_node {
   static constexpr std::uint32_t refused = UINT32_MAX;     ///< cancelled before it slept
@@ -154,7 +154,7 @@ class waiter {
   [[gnu::always_inline]] inline bool claim(wait_node& node) noexcept {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
     // acq_rel: acquire pairs with the release store of `waiting` (the sleeper's context and nodes are complete);
-    // release pairs with whoever loses the claim and with the sleeper.
+    // release pairs with the losers of the claim and with the sleeper.
     if ((seen & state_mask) != waiting ||
         !word_.compare_exchange_strong(seen, (seen & ~state_mask) | fired, std::memory_order_acq_rel,
                                        std::memory_order_relaxed))
@@ -185,7 +185,7 @@ class waiter {
 /// First come, first served; every member under the owner's lock. Removal from the middle is O(1).
 class wait_queue {
  public:
-  /// Also a hint without the lock; acquire, so that what is looked at next is not older.
+  /// Also a hint without the lock; acquire, so that later loads are not older.
   bool empty() const noexcept { return head_.load(std::memory_order_acquire) == nullptr; }
 
   void push_back(wait_node& n) noexcept {
@@ -234,8 +234,8 @@ struct wait_place {
   wait_queue& queue;
 };
 
-/// What has these queues is being destroyed, and they are not empty: ends the process with a report of who waits. But
-/// returns if the process ends already, in exit(), and if a deadlock is being unwound; then leave the memory alone.
+/// The owner of these queues is being destroyed, and they are not empty: ends the process with a report of the waiters.
+/// Returns only if the process already ends, in exit(), or if a deadlock is being unwound; then leave the memory alone.
 /// `what`: "mutex".
 void destroyed_with_waiters(std::string_view what, const void* object, spin_lock& lock,
                             std::initializer_list<const wait_queue*> queues) noexcept;
@@ -324,8 +324,8 @@ void park_until(deadline until);
 std::uint64_t random_bits() noexcept;
 
 /// How many processors have nothing to do and find nothing here: those idle or searching, less the fibers that wait on
-/// the calling fiber's processor for a thief. 0 outside a fiber. A hint, of a few nanoseconds, for whoever could divide
-/// its work.
+/// the calling fiber's processor for a thief. 0 outside a fiber. A hint, of a few nanoseconds, for callers that could
+/// divide their work.
 unsigned processors_without_work() noexcept;
 
 }  // namespace coir::detail

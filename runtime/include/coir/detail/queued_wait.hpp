@@ -1,39 +1,39 @@
-// One wait in one queue, whoever waits: a fiber or thread, whose call blocks, or a coroutine, which awaits. What is to
-// wait for a primitive is described once, as a class; block() and queue_awaiter are the two ways through it. So all
-// wait in one queue, in the order they came, and what a wait that came to nothing has to put right is written once.
-// Not for users.
+// One wait in one queue, for every kind of waiter: a fiber or thread, whose call blocks, or a coroutine, which awaits.
+// Each primitive describes its wait once, as a class; block() and queue_awaiter are the two ways through it. So all
+// waiters are in one queue, in the order they came, and the clean-up after a failed wait is written once. Not for
+// users.
 //
 // A description W has:
 //
 //   wait_place place()     the queue, and the lock that guards it
-//   wait_node& node()      what is queued there; `who` is null until it sleeps
+//   wait_node& node()      its node in that queue; `who` is null until it sleeps
 //   wait_reason why()      for reports
 //   bool is_lock()         locking is no cancellation point: a lock_wait is open meanwhile
 //   bool try_now()         a coroutine's first attempt, without the lock; may throw, and then nothing has begun
 //   bool enter()           takes the lock. True: no need to wait, and the lock is free again. False: the lock is held,
-//                          and what the others look at (a mark "somebody waits", say) tells of this waiter
+//                          and the state that others read (a mark "somebody waits", say) tells of this waiter
 //   wake leave(wake how)   after enter() has returned false, and a wait that ended as timed_out or cancelled: the lock
-//                          is held, the node is not queued. Puts right what the others wait for; releases the lock.
-//                          Returns how it ended after all: what was waited for may have come meanwhile
-//   outcome(wake how)      if it has more to say to who awaits than the common answer (see queue_awaiter)
+//                          is held, the node is not queued. Mends the state for the other waiters; releases the
+//                          lock. Returns how the wait ended after all: its grant may have come meanwhile
+//   outcome(wake how)      optional: the result of the co_await, instead of the common one (see queue_awaiter)
 //
-// The steps, and who takes them:
+// The steps, and where they are taken:
 //
 //   step                        fiber, thread              coroutine
 //   first attempt               the caller of block()      await_ready(), which then arms the deadline
 //   enter(), begin_wait, link   block()                    await_suspend()
-//   publish, release the lock   who runs after the switch  its carrier, after resume() of the frame has returned
-//   claim                       who grants, under the lock; the timer; a canceller
+//   publish, release the lock   the context after the switch  its carrier, after resume() of the frame has returned
+//   claim                       the granter, under the lock; the timer; a canceller
 //   lock, unlink, leave()       block()                    await_resume()
 //
 // Invariants, beside those of park.hpp and stackless.hpp:
 //  1. The lock is held from enter() until the sleeper can be claimed: nothing is granted between the look and the
 //     sleep.
-//  2. For each enter() that returned false there is either one claim as fired or one leave(). One that is fired has got
-//     what it waited for, and does not touch the primitive again, which may be gone; a cancellation that comes later is
-//     seen by its next wait. One that ends otherwise has got nothing: a granter has skipped its node, or finds it
+//  2. For each enter() that returned false there is either one claim as fired or one leave(). A fired waiter has
+//     its grant, and does not touch the primitive again, which may be gone; a cancellation that comes later is seen by
+//     its next wait. A waiter that ends otherwise has got nothing: a granter has skipped its node, or finds it
 //     unlinked.
-//  3. leave() runs before the caller goes on or learns anything, in its own name: no permit stays with one who gave up.
+//  3. leave() runs before the caller continues or learns anything, so no permit stays with a waiter that gave up.
 //  4. A coroutine's deadline is armed before the lock is taken, and may come before the wait has begun (early_claim).
 //     It is settled before the coroutine goes on, with no lock held; its frame may end then.
 //  5. An awaiter serves once.
@@ -64,7 +64,7 @@ class queued_wait : public wait_node {
   static constexpr bool try_now() noexcept { return false; }
 };
 
-// ---- who blocks ----------------------------------------------------------------------------------------------------
+// ---- fibers and threads --------------------------------------------------------------------------------------------
 
 /// Under the lock: queues the node (unless it is queued already) and sleeps until it is claimed. fired: the lock is not
 /// held. timed_out (at once if the deadline has passed), cancelled: the lock is held, the node unlinked.
@@ -100,7 +100,7 @@ template <class W>
   return how == wake::fired ? how : wait.leave(how);
 }
 
-// ---- who awaits ----------------------------------------------------------------------------------------------------
+// ---- coroutines ----------------------------------------------------------------------------------------------------
 
 /// What a coroutine's wait has instead of a deadline.
 class no_deadline_to_await {
@@ -157,9 +157,8 @@ template <class Deadline>
   return ended;
 }
 
-/// `co_await` of a description. Throws `cancelled`; else returns nothing, or, if it has a deadline, whether what was
-/// waited for has come; or what W::outcome(how) returns or throws instead. Awaiting it a second time throws
-/// std::logic_error.
+/// `co_await` of a description. Throws `cancelled`; otherwise returns nothing, or, if it has a deadline, whether the
+/// grant has come; or returns or throws as W::outcome(how) does. Awaiting it a second time throws std::logic_error.
 template <class W, class Deadline = no_deadline_to_await>
 class [[nodiscard]] queue_awaiter : public async_awaiter_mark {
  public:

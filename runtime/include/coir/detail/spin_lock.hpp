@@ -60,11 +60,11 @@ extern "C" void __tsan_acquire(void* address);  // NOLINT
 /// it takes the unlock for the other's.
 [[gnu::always_inline]] inline void announce_release(spin_lock& lock) noexcept { __tsan_release(&lock); }
 
-/// The other half, where what is ordered goes by the runtime (alarms), which ThreadSanitizer does not see.
+/// The other half, where the ordering goes through the runtime (alarms), which ThreadSanitizer does not see.
 [[gnu::always_inline]] inline void announce_acquire(spin_lock& lock) noexcept { __tsan_acquire(&lock); }
 
-/// Releases a lock whose release was announced: unseen, or it would count as the caller's and replace what was
-/// announced.
+/// Releases a lock whose release was announced. ThreadSanitizer must not see it: it would count as the caller's release
+/// and replace the announced one.
 void unlock_unseen(spin_lock& lock) noexcept;
 [[gnu::always_inline]] inline void unlock_announced(spin_lock& lock) noexcept { unlock_unseen(lock); }
 

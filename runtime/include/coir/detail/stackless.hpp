@@ -1,16 +1,16 @@
 // Sleepers without a stack: the coroutines of <coir/async.hpp> and the callbacks of <coir/chan.hpp>. This is their half
 // of the parking protocol (park.hpp), for awaiters and callbacks. Not for users.
 //
-// A stackless is a waiter that belongs to a start record. Whenever it is to run, the record goes to a run queue, and
-// whoever takes it out runs it as a fiber, its *carrier*, on whatever stack is warm, until it sleeps again or ends. So
-// asleep it costs its record and its coroutine frames. Until it has ended it counts as one live fiber.
+// A stackless is a waiter that belongs to a start record. Whenever it is to run, the record goes to a run queue. The
+// worker that takes it out runs it as a fiber, its *carrier*, on a warm stack, until it sleeps again or ends. So asleep
+// it costs its record and its coroutine frames. Until it has ended it counts as one live fiber.
 //
-//   state             word                                carried_  who may touch it
-//   not begun         idle                                no        whoever takes it out of the run queue
+//   state             word                                carried_  may be touched by
+//   not begun         idle                                no        the worker that takes it out of the run queue
 //   running           idle, or how its last wait ended    yes       its carrier
 //   going to sleep    parking                             yes       its carrier
 //   asleep            waiting                             no        claimers; one of them wins
-//   woken, in a queue fired, timed_out or cancelled       no        whoever takes it out of the run queue
+//   woken, in a queue fired, timed_out or cancelled       no        the worker that takes it out of the run queue
 //   ended             -                                   no        the owner of the record
 //
 // Invariants, beside those of park.hpp:
@@ -19,14 +19,15 @@
 //     word and then release the lock. (To publish in await_suspend() would be right by the letter of C++20, but
 //     compilers keep temporaries of it in the frame, which may be gone by then: LLVM issue 56301.)
 //  2. After the publication the carrier touches neither frame nor record: they may be running elsewhere, or be freed.
-//     It may still release what it holds: the primitive's lock, and transit_, which an owner takes before it frees.
+//     It may still release the locks that it holds: the primitive's, and transit_, which an owner takes before it
+//     frees.
 //  3. A cancellation is seen either by the carrier or by the canceller, since both look under transit_: the canceller
 //     notes the request and looks whether there is a carrier to cancel or else a word that says `waiting`; the carrier
 //     gives up being it, looks for a request and publishes. If there is one it publishes `cancelled` instead, which
 //     nobody can claim, and wakes the sleeper itself.
 //  4. From its beginning to its end it is in its runtime's list: for deadlocks, and for cancelling all.
 //
-// What belongs to a fiber as its user sees it (id, name, stop_token, fiber_locals, open uncancellable sections, a
+// The state of a fiber that its user sees (id, name, stop_token, fiber_locals, open uncancellable sections, a
 // cancellation for good) moves with it from carrier to carrier.
 #pragma once
 
@@ -84,17 +85,17 @@ class stackless : public waiter {
   /// `where`: the coroutine to go on with.
   void sleep(lock_release locks, std::coroutine_handle<> where) noexcept;
 
-  /// Puts it into a run queue. By its claimer, or by who made it.
+  /// Puts it into a run queue. By its claimer or its maker.
   void make_ready() noexcept;
 
-  /// Requests the stop. By anyone who keeps it alive, with no primitive's lock. The stop source, if it has one, is left
-  /// to the caller to signal when it holds no lock at all.
+  /// Requests the stop. The caller keeps it alive, and holds no primitive's lock. If it has a stop source, the caller
+  /// signals that when it holds no lock at all.
   [[nodiscard]] std::optional<std::stop_source> cancel() noexcept;
 
   /// Where the coroutine was suspended last: at its end, the outermost frame.
   std::coroutine_handle<> frame() const noexcept { return std::coroutine_handle<>::from_address(frame_); }
 
-  /// What it waits, or waited last, on.
+  /// The reason of its wait, or of its last one.
   const void* waits_on() const noexcept { return why_.on; }
 
   // For deadlocks (quiescence.cpp). Its depth; of one that sleeps, its stop source, if it has one. If it sleeps:

@@ -1,5 +1,5 @@
 // A fiber that has not started: no stack yet, just this record with the closure behind it, 64 bytes for a small one.
-// Not for users. Records come from per-thread caches; whoever runs one frees it.
+// Not for users. Records come from per-thread caches; the worker that runs one frees it.
 #pragma once
 
 #include <cstddef>
@@ -127,7 +127,7 @@ class named_function {
   }
 
  private:
-  std::unique_ptr<std::string> name_;  // made by who spawns, who can be told that there is no memory
+  std::unique_ptr<std::string> name_;  // made by the spawner, to which a lack of memory can be reported
   F function_;
 };
 

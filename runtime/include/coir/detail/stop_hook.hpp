@@ -12,8 +12,8 @@ namespace coir::detail {
 /// Runs f once the stop is requested, until it is reset; reset() returns when f runs no more.
 ///
 /// f must not block. A std::stop_callback tells by the *thread* whether it is destroyed inside its own call, and then
-/// does not wait for that call's end. Between two fibers that is right only because whoever ran f on this thread has
-/// come to its end there, before it made room for this fiber.
+/// does not wait for that call's end. Between two fibers that is right only because the fiber that ran f on this
+/// thread has come to the end of f there, before it made room for this fiber.
 template <class F>
 class stop_hook {
  public:
