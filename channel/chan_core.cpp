@@ -50,7 +50,7 @@ chan_core* chan_core::make(std::size_t capacity, const element_operations& eleme
 void chan_core::destroy() noexcept {
   const element_operations& element = *element_;
   if (element.dropped != nullptr && !element.dropped(this)) return;
-  // Who waits must have a handle, or know that somebody has.
+  // A waiter must have a handle, or know that another thread has one.
   if (!receivers.empty() || !senders.empty()) [[unlikely]]
     return destroyed_with_waiters("channel", this, lock, {&receivers, &senders});
   std::byte* buffer = reinterpret_cast<std::byte*>(this) + element.offset;

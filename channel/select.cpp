@@ -111,7 +111,7 @@ void selection::unlock_all() noexcept {
     if (first(k)) core(k)->lock.unlock();
 }
 
-/// For park(): runs after the switch, in the name of whoever comes next; so it is not instrumented, nor what it calls.
+/// For park(): runs after the switch, on the next context's account. So neither this nor its callees are instrumented.
 __attribute__((no_sanitize("thread"))) void selection::unlock_all_of(void* arg) noexcept {
   // As soon as a lock is free a claimer may wake the sleeper; it cannot leave before the last lock is free, but then
   // its frame may be gone. So nothing of it is read after that.
@@ -155,7 +155,7 @@ std::uint32_t selection::take_ready() {
       if (skip == 0) break;
       --skip;
     }
-    if (k == all) continue;  // cannot be: what is ready under the locks stays so
+    if (k == all) continue;  // cannot happen: a case that is ready under the locks stays ready
     const std::uint32_t i = waiting_case(k);
     const select_case& c = cases_[i];
     waiter* woken = nullptr;

@@ -15,7 +15,7 @@ context_node::context_node(context_node* parent, cancel_node* scope) noexcept : 
   if (parent != nullptr) parent->add_handle();
 }
 
-/// If a handle is left it is that of who was making the node, and what it is derived from has thrown.
+/// If a handle is left, it is the maker's, and the constructor of the derived class has thrown.
 context_node::~context_node() {
   if (handles_.load(std::memory_order_relaxed) != 0 && parent_ != nullptr) parent_->drop_handle();
 }
@@ -50,7 +50,7 @@ struct cancel_node::done_channel {
     node->lock_.lock();
     if (node->done_ == core) node->done_ = nullptr;
     node->lock_.unlock();
-    node->closing_.lock();  // who closes it has woken all, and is about to leave
+    node->closing_.lock();  // the closing thread has woken all, and is about to leave
     node->closing_.unlock();
     node->drop_handle();
     return true;
@@ -81,7 +81,7 @@ recv_chan<void> cancel_node::done() {
   }
   lock_.unlock();
   core_reference fresh = done_channel::make(*this);
-  // Of a node that has ended nobody may see a channel that is open; of one that is live, who ends it finds the channel.
+  // Nobody may see an open channel of a node that has ended. If the node is live, the thread that ends it finds it.
   for (bool closed = false;; closed = true) {
     if (closed) fresh.get()->close();
     lock_.lock();
@@ -177,9 +177,9 @@ void cancel_node::dispose() noexcept {
   gone_ = true;
   const bool live = state_.load(std::memory_order_relaxed) == state::live;
   detach();
-  const std::exception_ptr cause = std::move(cause_);  // freed here, not by who frees the memory
+  const std::exception_ptr cause = std::move(cause_);  // freed here, not by the thread that frees the memory
   lock_.unlock();
-  // The alarm is disarmed by who ended the node, if it was ended.
+  // If the node was ended, the thread that ended it disarms the alarm.
   release_memory(live && armed_ && alarm_.disarm() ? 2U : 1U);
 }
 
@@ -214,7 +214,7 @@ void cancel_node::end_all(state how, const std::exception_ptr& cause, bool rung)
     node->release_memory();
   }
   all_ended_.store(true, std::memory_order_release);
-  // Not before: who ends the node above meanwhile is to find this one, and wait for it.
+  // Not before: a thread that ends the node above meanwhile must find this one, and wait for it.
   lock_.lock();
   if (!gone_) detach();
   lock_.unlock();
@@ -228,7 +228,7 @@ void cancel_node::wait_for_end() noexcept {
 }
 
 /// False: another has ended it, and it is not gone. Its children, each with a count of memory, go to the front of
-/// `below`. `rung`: by its own alarm, which may still be in the hands of who is making the node.
+/// `below`. `rung`: by its own alarm, which the maker of the node may still be arming.
 bool cancel_node::end_this(state how, const std::exception_ptr& cause, bool rung, cancel_node*& below) noexcept {
   lock_.lock();
   if (gone_ || state_.load(std::memory_order_relaxed) != state::live) {
@@ -252,7 +252,7 @@ bool cancel_node::end_this(state how, const std::exception_ptr& cause, bool rung
   return true;
 }
 
-// ---- what is known of the end --------------------------------------------------------------------------------------
+// ---- err() and cause() ---------------------------------------------------------------------------------------------
 
 std::exception_ptr cancel_node::error() const noexcept {
   switch (now()) {

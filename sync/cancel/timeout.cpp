@@ -1,14 +1,13 @@
-// A scope's deadline is kept by an alarm, which may be ringing while the scope is being closed. So what they share is
-// an object of its own, freed by the last of the two:
+// An alarm keeps a scope's deadline. It may ring while the scope is being closed. So the two share an object of its
+// own, which the last of them frees:
 //
 //   scope opens     target = the fiber's waiter; the alarm is armed
-//   alarm rings     under the lock, if there is a target: expired = true, and expire(target); so the scope cannot
-//   close,
-//                   and its fiber not go on to the next wait unnoticed, between the two
-//   scope closes    disarmed in time: the alarm will never ring, and the state is the scope's alone. Else, under the
-//                   lock, target = null: it rings in vain from now on. If it has expired: forget_expiry()
+//   alarm rings     under the lock, if there is a target: expired = true, and expire(target). So between the two the
+//                   scope cannot close, and its fiber cannot go on to its next wait unnoticed
+//   scope closes    disarmed in time: the alarm will never ring, and the state is the scope's alone. Otherwise, under
+//                   the lock, target = null: the alarm rings in vain from now on. If it has expired: forget_expiry()
 //
-// So a waiter is expired and forgotten equally often, and never touched when its scope is gone.
+// So a waiter is expired and forgotten equally often, and is never touched after its scope has gone.
 #include <coir/timeout.hpp>
 
 #include <atomic>

@@ -2,7 +2,7 @@
 
 namespace coir {
 
-/// Whoever was notified on its way to sleep, or timed out while it was, takes the list's lock once more.
+/// A waiter that was notified on its way to sleep, or that timed out meanwhile, takes the list's lock once more.
 condition_variable::~condition_variable() {
   detail::backoff pause;
   for (;;) {
@@ -11,7 +11,7 @@ condition_variable::~condition_variable() {
     waiters_.unlock();
     if (unused) break;
     if (this_fiber::is_fiber())
-      yield();  // what it waits for may be in its own run queue
+      yield();  // the fiber that it waits for may be in its own run queue
     else
       pause();
   }

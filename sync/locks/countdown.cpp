@@ -28,7 +28,7 @@ void countdown::release_all() noexcept {
   waiters_.lock();
   waiters_.claim_all(wakes);
   waiters_.unlock();
-  // release: pairs with the acquire of those who find the word 0 (the subtracts before are in its release sequence).
+  // release: pairs with the acquire of threads that find the word 0 (earlier subtracts are in its release sequence).
   word_.fetch_and(~waiting, std::memory_order_release);
   wakes.unpark_all();
 }
@@ -48,7 +48,7 @@ bool countdown::zero_wait::enter() noexcept {
       of_->waiters_.lock();
       seen = word.load(std::memory_order_relaxed);
       while ((seen >> 1) > 0 && (seen & waiting) == 0) {
-        // relaxed: whoever acts on the bit takes the lock first.
+        // relaxed: a thread that acts on the bit takes the lock first.
         if (word.compare_exchange_weak(seen, seen | waiting, std::memory_order_relaxed)) break;
       }
       if ((seen >> 1) > 0) return false;  // from here on the count may reach zero, but the releaser needs the lock
@@ -67,7 +67,7 @@ wake countdown::zero_wait::leave(wake how) noexcept {
 void countdown::stop_waiting() noexcept {
   count_type seen = word_.load(std::memory_order_relaxed);
   while (waiters_.empty() && (seen >> 1) > 0 && (seen & waiting) != 0) {
-    // relaxed: whoever acts on the bit takes the lock first.
+    // relaxed: a thread that acts on the bit takes the lock first.
     if (word_.compare_exchange_weak(seen, seen & ~waiting, std::memory_order_relaxed)) seen &= ~waiting;
   }
   waiters_.unlock();

@@ -1,9 +1,9 @@
-// The long ways of lock() and unlock(). mutex.hpp tells what the bits mean.
+// The slow paths of lock() and unlock(). mutex.hpp describes the bits.
 //
 // Why wake and not always hand over: a mutex handed to a sleeper stands still until the sleeper runs, which costs a
 // switch or, on another processor, many microseconds; the running fibers could have used it a thousand times meanwhile.
 // Why `woken`: without it each unlock would wake another waiter, and all of them would find the mutex taken.
-// Why `granted`: who was woken may have to wait for its processor, on which the frequent locker itself may be running.
+// Why `granted`: a woken fiber may have to wait for its processor, on which the frequent locker itself may be running.
 #include <coir/mutex.hpp>
 
 #include <stdexcept>
@@ -110,8 +110,8 @@ bool mutex::spin(bool was_woken) noexcept {
   return false;
 }
 
-/// Under queue_lock_: takes the mutex (true), or tells its owner that somebody will be queued (false); either way who
-/// was woken is back.
+/// Under queue_lock_: takes the mutex (true), or tells its owner that a waiter will be queued (false). Either way the
+/// woken waiter is back.
 bool mutex::take_or_announce(bool was_woken) noexcept {
   const std::uint32_t clear = was_woken ? of_woken : 0;
   std::uint32_t seen = state_.load(std::memory_order_relaxed);
@@ -162,7 +162,7 @@ void mutex::unlock_contended(std::uint32_t seen) {
       detail::unpark(*node->who);
       return;
     }
-    // All who waited have given up. They may be gone as soon as queue_lock_ is free, and the mutex with its next owner;
+    // All waiters have given up. They may be gone as soon as queue_lock_ is free, and the mutex with its next owner;
     // so the word is freed last.
     forget_queued_if_empty();
     queue_lock_.unlock();

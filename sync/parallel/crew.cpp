@@ -27,7 +27,7 @@ crew::~crew() { dismiss(); }
 /// True: it is the first failure.
 bool crew::note(std::exception_ptr error) noexcept {
   over_.store(true, std::memory_order_relaxed);
-  // relaxed: what it guards is read after the join.
+  // relaxed: the data that it guards is read after the join.
   if (failed_.exchange(true, std::memory_order_relaxed)) return false;
   error_ = std::move(error);
   return true;

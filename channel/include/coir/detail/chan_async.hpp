@@ -1,6 +1,6 @@
-// Channel operations for those who cannot block: a coroutine awaits one, a callback is left at the channel. To the
-// channel both are waiters like any other: served in the order they came, claimed by whoever comes first. Not for
-// users, who call async_recv() and async_send() of the handles in <coir/chan.hpp>.
+// Channel operations for callers that cannot block: a coroutine awaits one, a callback is left at the channel. To the
+// channel both are waiters like any other: it serves them in the order they came, and one claim ends their wait. Not
+// for users: they call async_recv() and async_send() of the handles in <coir/chan.hpp>.
 //
 // The node of an awaiter lives in its coroutine's frame, as the awaiter does; that of a callback in its record, which
 // also holds a reference to the channel until the callback runs. The record is its own: it frees itself when the
@@ -23,7 +23,7 @@
 
 namespace coir::detail {
 
-/// What lies in a coroutine's frame cannot be aligned better than that: compilers do not ask for it.
+/// The best alignment of an object in a coroutine's frame: compilers do not ask for more.
 template <class T>
 constexpr void check_awaited() {
   static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,

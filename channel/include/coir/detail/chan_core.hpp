@@ -1,9 +1,9 @@
 // The untyped heart of a channel, and the rules of sending and receiving, written once for the typed hot path and for
 // the untyped select. Not for users.
 //
-// Everything is guarded by `lock`. Who holds one channel's lock takes no other, but for select, which takes several in
-// the order of their addresses. The atomics beside it may be read without it, as hints: whoever acts on one looks
-// again under the lock.
+// Everything is guarded by `lock`. The holder of one channel's lock takes no other. Only select takes several, in the
+// order of their addresses. The atomics beside the lock may be read without it, as hints: the reader looks again under
+// the lock before it acts on one.
 //
 // Invariants, whenever the lock is free. A *live* node is one whose waiter is not claimed yet; a queue may also hold
 // dead ones, of waiters that timed out, were cancelled or were served by another case of their select, and have not
@@ -16,8 +16,8 @@
 //  4. A waiting receiver's slot is an empty std::optional<T>: the sender fills it; still empty at the wake: closed.
 //     A waiting sender's slot is its T, which was moved from exactly if node.ok.
 //
-// Whoever claims a waiter wakes it after unlocking, and from the unlock on touches the channel no more; nor does a
-// waiter that was claimed. So the last handle may be dropped as soon as the value has arrived.
+// A claimer wakes its waiter after unlocking. From the unlock on it touches the channel no more, and neither does the
+// claimed waiter. So the last handle may be dropped as soon as the value has arrived.
 #pragma once
 
 #include <atomic>
@@ -44,8 +44,8 @@ struct element_operations {
   void (*emplace)(void* slot, void* from) noexcept;     ///< moves the T at `from` into a std::optional<T>
   void (*destroy)(void* place) noexcept;                ///< a T in the buffer
 
-  /// What follows the buffer (tick_source.cpp): its size; and who is asked when the last reference is dropped, and may
-  /// keep the core, with a reference of its own, by returning false.
+  /// The object behind the buffer (tick_source.cpp): its size, and a function that is called when the last reference is
+  /// dropped. By returning false the function keeps the core, with a reference of its own.
   std::size_t trailer = 0;
   bool (*dropped)(void* core) noexcept = nullptr;
 
@@ -66,7 +66,7 @@ class alignas(64) chan_core {
   // ---- the reference count of the handles ----
 
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
-  /// For who has no handle but knows that the core is there: false if the last handle has been dropped.
+  /// For a caller that has no handle but knows that the core is there: false if the last handle has been dropped.
   bool try_add_reference() noexcept {
     std::size_t seen = references_.load(std::memory_order_relaxed);
     while (seen != 0)
@@ -74,7 +74,7 @@ class alignas(64) chan_core {
     return false;
   }
   void release() noexcept {
-    // acq_rel: release for whoever drops the last reference, which acquires all other holders' last uses.
+    // acq_rel: release for the dropper of the last reference, which acquires all other holders' last uses.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
   }
 
@@ -145,7 +145,7 @@ class alignas(64) chan_core {
         return attempt::done;
       }
       // By invariant 2 the buffer was full: the place that is free now is the next after its last. The count stays:
-      // with one place who looks at it without the lock must not see an empty channel.
+      // with one place, a reader without the lock must not see an empty channel.
       element.construct(first, sender->slot);
       head_ = wrapped(head_ + 1);
       sender->ok = true;

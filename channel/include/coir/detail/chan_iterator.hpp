@@ -1,5 +1,5 @@
 // Receiving in a range-for: begin() and ++ receive and block as recv() does, `*` gives the received value away, and the
-// end is the closed and drained channel. Holds its own reference to the channel. Not for users, who write
+// end is the closed and drained channel. Holds its own reference to the channel. Not for users: they write
 // `for (T v : ch)`.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What is behind after_func(): a closure, an alarm that starts it in a fiber, and who may still need the two. Not for
-// users.
+// The object behind after_func(): a closure, an alarm that starts it in a fiber, and a count of the parties that may
+// still need the two. Not for users.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class delayed_call {
 
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
-    // acq_rel: release for whoever drops the last reference, which acquires the others' last uses.
+    // acq_rel: release for the dropper of the last reference, which acquires the others' last uses.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 

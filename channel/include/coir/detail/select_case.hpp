@@ -6,8 +6,8 @@
 //  2. The locks of all channels of the select, taken in the order of their addresses, are held from before the last
 //     look at readiness until the sleeper's word says `waiting`, or `otherwise` is decided. So nothing becomes ready
 //     between the look and the sleep.
-//  3. A sleeper that was woken locks every channel of its cases, but the one whose case fired, before it leaves. For
-//     whoever is still releasing the locks reads its frame until the last one is free.
+//  3. A sleeper that was woken locks every channel of its cases, except the one whose case fired, before it leaves.
+//     The context that still releases the locks reads its frame until the last one is free.
 //  4. A stop request, and the end of a task, is seen: see early_claim.hpp.
 #pragma once
 
@@ -25,8 +25,9 @@
 
 namespace coir::detail {
 
-/// What ends a select beside channels and time: a stop request, the end of a task. Sleeper: arm() with no lock held;
-/// begin_wait(); look(), if true the case is ready; park; disarm() with no lock held (it waits for who is just coming).
+/// An event that ends a select, beside channels and time: a stop request, the end of a task. Sleeper: arm() with no
+/// lock held; begin_wait(); look(), if true the case is ready; park; disarm() with no lock held (it waits for an ender
+/// that is just coming).
 class event_waiter {
  public:
   event_waiter() = default;
@@ -88,7 +89,7 @@ class end_waiter final : public event_waiter {
   task_state* task_;
 };
 
-/// One case, on the stack of who selects (or in its select_set).
+/// One case, on the selecting fiber's stack (or in its select_set).
 struct select_case {
   enum class kind : std::uint8_t { receive, send, timeout, event, otherwise };
 

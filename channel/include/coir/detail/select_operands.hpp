@@ -122,7 +122,7 @@ constexpr void check_value() {
                 "coir: the value to send does not convert to the channel's element type (move one that is move-only)");
 }
 
-/// In place of a handler: assigns what was received.
+/// In place of a handler: assigns the received value.
 template <class T>
 struct fill_optional {
   fill_optional(std::optional<T>& to) noexcept : out(&to) {}
@@ -156,7 +156,7 @@ struct recv_handler_of<void, Given> {
 template <class T, class Given>
 using recv_handler = typename recv_handler_of<T, Given>::type;
 
-/// Hands what was received to the handler; the slot is empty afterwards.
+/// Hands the received value to the handler; the slot is empty afterwards.
 template <class T, class Handler>
 void deliver(Handler& handler, std::optional<stored<T>>& slot) {
   if constexpr (std::is_void_v<T>) {

@@ -1,4 +1,4 @@
-// What is behind a timer, a ticker and after(): a channel of capacity 1 with an alarm beside it. Not for users.
+// The object behind a timer, a ticker and after(): a channel of capacity 1 with an alarm beside it. Not for users.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ core_reference make_ticks(deadline due, std::int64_t period);
 /// No tick comes, and none is left in the channel. Whether one was to come. From anywhere.
 bool stop_ticks(chan_core& core) noexcept;
 
-/// The same, and then as make_ticks(), which also says what it throws.
+/// The same, and then as make_ticks(). It throws as make_ticks() does.
 bool restart_ticks(chan_core& core, deadline due, std::int64_t period);
 
 }  // namespace coir::detail

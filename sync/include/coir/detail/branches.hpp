@@ -108,7 +108,7 @@ std::tuple<branch_value<Functions>...> all_of(std::index_sequence<I...>, std::re
 
 // ---- race ----------------------------------------------------------------------------------------------------------
 
-/// The untyped part: who has won, and what the others threw.
+/// The untyped part: the winner, and the exceptions of the others.
 class race_track {
  public:
   explicit race_track(std::size_t racers) : failures_(racers) {}
@@ -120,11 +120,11 @@ class race_track {
   void join(task_group& racers);
   [[noreturn]] void throw_failed();
 
-  /// By which the winner ends the others, as a group's first failure does: when what it captured is gone.
+  /// The winner ends the others with this, as a group's first failure does, after its captures have been destroyed.
   struct won {};
 
  private:
-  std::atomic<bool> won_{false};  // relaxed: what comes of it is read after the join
+  std::atomic<bool> won_{false};  // relaxed: its consequences are read after the join
   std::vector<std::exception_ptr> failures_;
 };
 
@@ -217,7 +217,7 @@ class map_crew {
  private:
   semaphore room_;
   const source_location at_;
-  crew crew_;  // goes first: its helpers use what is above
+  crew crew_;  // destroyed first: its helpers use the members above
 };
 
 template <class Range, class F>

@@ -1,15 +1,16 @@
 // The tree behind contexts. Not for users.
 //
-// A node is a cancel_node (with_cancel, with_deadline) or a value_node. It knows its parent, which it keeps, and its
-// `scope`: itself or the nearest node above that can be cancelled. A cancel_node knows those whose nearest cancel_node
-// above it is, its *children*, which it does not keep.
+// A node is a cancel_node (with_cancel, with_deadline) or a value_node. It knows its parent, which it keeps alive, and
+// its `scope`: itself or the nearest node above that can be cancelled. A cancel_node knows those whose nearest
+// cancel_node above it is, its *children*, which it does not keep.
 //
 // Two counts. *Handles*: contexts, cancel functions, nodes below, and the done channel as long as somebody has it. With
 // the last one a node leaves the tree: nobody could tell any more whether it is cancelled. *Memory*, of a cancel_node:
-// all handles together, its alarm while that may ring, and whoever is about to end it coming from above.
+// all handles together, its alarm while that may ring, and a thread that is about to end it from above.
 //
 //   state of a cancel_node     by
-//   live -> ended              the first of: its cancel function, its alarm, who ends the node above. It takes the list
+//   live -> ended              the first of: its cancel function, its alarm, the ender of the node above. It takes the
+//   list
 //                              of children, closes the channel, ends the children next, and takes the node off its
 //                              parent's list when all below it have ended
 //   live, ended -> gone        the last handle's drop; the node leaves its parent's list then, if it has not
@@ -17,9 +18,10 @@
 // Locks: each cancel_node has one; a child's may be held when its parent's is taken, never the other way round. Nothing
 // is woken, allocated or freed under one. The links of a list of children are guarded by the parent's lock.
 //
-// What the last handle frees is the user's (a value, a cause), and an alarm, on whose thread a destructor of the user
-// must not run, may be what ends a node. So who ends a node never has a handle, of the done channel either: it holds
-// `closing_` while it closes that, and whoever drops the channel's last handle meanwhile, waits before it goes on.
+// The last handle frees the user's objects (a value, a cause). An alarm may end a node, and no destructor of the user
+// may run on the alarm's thread. So the ender of a node never has a handle, not even of the done channel: it holds
+// `closing_` while it closes that channel. A thread that drops the channel's last handle meanwhile waits for
+// `closing_`.
 #pragma once
 
 #include <atomic>
@@ -137,7 +139,7 @@ class cancel_node final : public context_node {
   alarm alarm_;
   std::atomic<std::size_t> memory_{1};
   std::atomic<state> state_{state::live};  // written under the lock; release, for the channel's closing comes later
-  std::atomic<bool> all_ended_{false};     // this node and all below it; by who has ended this one
+  std::atomic<bool> all_ended_{false};     // this node and all below it; set by the ender of this one
 
   spin_lock lock_;  // guards what follows, state_, and the links of the children
   bool gone_ = false;
@@ -145,14 +147,14 @@ class cancel_node final : public context_node {
   std::exception_ptr cause_;
   chan_core* done_ = nullptr;  // not counted: it has a handle of this node, and takes itself away
 
-  spin_lock closing_;  // taken under lock_, by who ends the node, and held while it closes the done channel
+  spin_lock closing_;  // taken under lock_ by the node's ender, and held while it closes the done channel
 
   // Guarded by above_'s lock.
   bool listed_ = false;
   cancel_node* next_ = nullptr;
   cancel_node* previous_ = nullptr;
 
-  // Of who has taken it off the list to end it: a stack, where a node stays behind those below it until they have
+  // The ender's stack of nodes that it has taken off their lists. A node stays behind those below it until they have
   // ended.
   cancel_node* next_below_ = nullptr;
   bool entered_ = false;

@@ -1,11 +1,11 @@
-// A count and those who wait until it is zero: what wait_group and latch are made of. Not for users.
+// A count and the waiters for its zero: the base of wait_group and latch. Not for users.
 //
 // The word: count << 1 | waiting. `waiting` is set under the lock of waiters_, while the count is positive, and says
-// that somebody is queued. Who takes the count to zero while it is set is the *releaser*; the word is then "0, waiting"
-// until it is done: it claims all waiters under the lock, unlocks, and clears `waiting` as its last touch; only then
-// does it unpark them. So whoever sees the word 0 may destroy the countdown, and nobody returns from wait() while the
-// word is "0, waiting": new and cancelled waiters wait that instant out, awake; so does add(), lest it revive a count
-// that is being released.
+// that a waiter is queued. The thread that takes the count to zero while it is set is the *releaser*. The word is then
+// "0, waiting" until the releaser is done: it claims all waiters under the lock, unlocks, and clears `waiting` as its
+// last touch. Only then does it unpark them. So a thread that sees the word 0 may destroy the countdown. No thread
+// returns from wait() while the word is "0, waiting": new and cancelled waiters spin for that instant. So does add(),
+// because it must not revive a count that is being released.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class countdown {
   /// n > 0. Throws std::length_error beyond max.
   void add(count_type n) {
     count_type seen = word_.load(std::memory_order_relaxed);
-    // relaxed: what comes before add() is published by the start of the fiber that will call subtract().
+    // relaxed: the start of the fiber that will call subtract() publishes everything before add().
     if (seen == waiting || n > max - (seen >> 1) ||
         !word_.compare_exchange_strong(seen, seen + n * one, std::memory_order_relaxed)) [[unlikely]]
       add_contended(n);
@@ -72,7 +72,7 @@ class countdown {
    public:
     arrival(countdown& of, count_type n) noexcept : zero_wait(of), n_(n) {}
 
-    /// Throws as subtract(). Who has waited may destroy the countdown as soon as it is zero.
+    /// Throws as subtract(). A waiter may destroy the countdown as soon as it is zero.
     bool try_now() const { return (n_ > 0 && of_->subtract(n_)) || zero_wait::try_now(); }
 
    private:

@@ -1,17 +1,17 @@
-// Fibers that help the calling one with a call, and how that call ends for all of them: what the parallel forms and
-// map_concurrently are made of. Not for users.
+// Fibers that help the calling one with a call, and the end of that call for all of them: the base of the parallel
+// forms and of map_concurrently. Not for users.
 //
 // The leader is the fiber that made the crew; it takes part in the work itself. The first failure, of the leader or of
 // a helper, ends the call: over() is true from then on, the blocking calls of all members throw `cancelled`, and lead()
 // rethrows it when every helper has ended. Later failures are dropped.
 //
-// `cancelled` that leaves a helper's work is never the leader's. If the helper was cancelled, whoever did that tells
-// the leader too, or has been told by it, or helpers_.wait() knows; so it interrupts nobody. If the work has thrown it
+// `cancelled` that leaves a helper's work is never the leader's. If the helper was cancelled, its canceller tells the
+// leader too, or was told by it, or helpers_.wait() knows; so the helper interrupts nobody. If the work has thrown it
 // itself, that is a failure, task_cancelled.
 //
 // Invariant: the leader stays inside lead(), or the crew's destructor, until the last helper has ended. So a helper may
-// use the leader's frame, and a failed helper may interrupt the leader with expire(). Whoever leaves the crew takes
-// that back: a leader is expired and forgotten equally often.
+// use the leader's frame, and a failed helper may interrupt the leader with expire(). The leader takes that
+// back when it leaves the crew: it is expired and forgotten equally often.
 #pragma once
 
 #include <atomic>
@@ -51,8 +51,8 @@ class crew {
         at);
   }
 
-  /// By a helper, in the handler of what has left its work: the call is over. Throws what is to leave the helper's
-  /// function, and so ends the other helpers. help() does it, too; the first time counts.
+  /// By a helper, in the handler of an exception that has left its work: the call is over. Throws the exception that is
+  /// to leave the helper's function, which ends the other helpers. help() does this, too; the first time counts.
   [[noreturn]] void helper_failed();
 
   /// How many helpers may be alive at a time.
@@ -90,9 +90,9 @@ class crew {
 /// Throws `cancelled` if the calling fiber's next blocking call would.
 void check_cancelled();
 
-/// For who computes: lets other fibers run if it has done so for 5 ms since `began`, which then begins anew. That is
-/// less than options::time_slice, so that the runtime need not retake the processor. `time` is now(); returns what it
-/// is then.
+/// For a member that computes: lets other fibers run if 5 ms have passed since `began`, which then begins anew. That is
+/// less than options::time_slice, so that the runtime need not retake the processor. `time` is now(); returns now() as
+/// it is afterwards.
 std::int64_t end_turn(std::int64_t& began, std::int64_t time);
 
 }  // namespace coir::detail

@@ -1,19 +1,19 @@
-// A number of permits, handed out first come, first served, several at a time: what semaphore and shared_mutex are made
-// of. Not for users.
+// A number of permits, handed out first come, first served, several at a time: the base of semaphore and shared_mutex.
+// Not for users.
 //
-// One word has the number of those that are free, and whether it is *contended*: somebody is queued, or holds the lock
-// of the queue.
+// One word has the number of free permits, and the mark *contended*: a waiter is queued, or a thread holds the lock of
+// the queue.
 //
-//   not contended    whoever finds enough takes them, and whoever gives some back does so, by one exchange of the word
-//   contended        only who holds the lock changes the word; and clears the mark when it leaves with nobody queued
+//   not contended    a caller takes permits, or gives them back, by one exchange of the word
+//   contended        only the holder of the lock changes the word. It clears the mark when it leaves an empty queue
 //
 // Invariant, whenever the lock is free: the first in the queue asks for more permits than are free, or has given up
 // (its wait was claimed by a timer or a canceller) and is about to come for the lock, to remove itself and let others
-// pass. So a newcomer that finds anybody queued must queue; and every change (a release, or a waiter's removal) ends
+// pass. So a newcomer that finds a queue must join it; and every change (a release, or a waiter's removal) ends
 // with grant(). A granted waiter has its permits from the claim on, whatever comes later.
 //
-// Whoever has got a permit may destroy the object, though who has cleared the mark has the lock for a moment longer: so
-// the destructor takes it.
+// The owner of a permit may destroy the object, although the thread that has cleared the mark holds the lock for a
+// moment longer. So the destructor takes the lock.
 #pragma once
 
 #include <atomic>
@@ -73,13 +73,13 @@ class permits {
     return take(n, seen) || acquire_contended(n, until);
   }
 
-  /// n >= 0. Gives n permits back and wakes whom they suffice. False, and nothing is changed, if more than total()
-  /// would then be free, or fewer than `least_free` are free now.
+  /// n >= 0. Gives n permits back and wakes the waiters for which they suffice. False, and nothing is changed, if more
+  /// than total() would then be free, or fewer than `least_free` are free now.
   [[nodiscard]] bool release(count n, count least_free = 0) noexcept {
     word seen = word_.load(std::memory_order_relaxed);
     while ((seen & contended) == 0) {
       if (!fits(n, free_of(seen), least_free)) return false;
-      // release: pairs with the acquire of whoever gets them.
+      // release: pairs with the acquire of their next owners.
       if (word_.compare_exchange_weak(seen, seen + word_of(n), std::memory_order_release, std::memory_order_relaxed))
         return true;
     }
@@ -101,7 +101,7 @@ class permits {
   bool take(count n, word& seen) noexcept {
     seen = word_.load(std::memory_order_relaxed);
     while ((seen & contended) == 0 && n <= free_of(seen)) {
-      // acquire: pairs with the releases of those who had the permits before.
+      // acquire: pairs with the releases of the permits' former owners.
       if (word_.compare_exchange_weak(seen, seen - word_of(n), std::memory_order_acquire, std::memory_order_relaxed))
         return true;
     }

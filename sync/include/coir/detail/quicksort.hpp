@@ -5,10 +5,10 @@
 // two parts it looks for a processor without work, and gives away the oldest part, which is the largest, as a helper's
 // first. With one processor that leaves a sequential sort.
 //
-// What it may rely on: the element before a part, if there is one, is a pivot in its final place, which nobody touches
-// any more. If it equals the new pivot, the part's elements are not less than it, so those equal to it come first and
-// are done: many equal elements make the sort faster. A partition that is badly out of balance uses up some of the
-// part's budget; with none left std::sort takes over, whose worst case is n log n.
+// Each step may rely on this: the element before a part, if there is one, is a pivot in its final place, which is not
+// touched any more. If it equals the new pivot, the part's elements are not less than it, so those equal to it come
+// first and are done: many equal elements make the sort faster. A partition that is badly out of balance uses up some
+// of the part's budget; with none left std::sort takes over, whose worst case is n log n.
 //
 // The partition is by blocks (Edelkamp and Weiss, "BlockQuicksort", 2016): the outcomes of a block's comparisons are
 // written down as offsets, without a branch that could be mispredicted, and swaps follow. So a comparison that throws
@@ -30,7 +30,7 @@
 
 namespace coir::detail {
 
-/// The untyped part: when a member stops for a moment, and who helps.
+/// The untyped part: when a member stops for a moment, and which parts it gives away.
 class sort_crew {
  public:
   explicit sort_crew(source_location at) : crew_("coir::parallel_sort"), at_(at) {}
@@ -45,7 +45,7 @@ class sort_crew {
   }
   bool over() const noexcept { return crew_.over(); }
 
-  /// A member's own clock: what it has sorted since it last looked up.
+  /// A member's own clock: the number of elements that it has sorted since it last looked up.
   class progress {
    public:
     progress() noexcept;
@@ -106,7 +106,7 @@ class quicksort {
   static constexpr bool cheap_value = std::is_trivially_copyable_v<value> && sizeof(value) <= 16;
 
   void sort(part now) {
-    std::array<part, 64> put_off;  // what comes after one is at most half as large, given away or not
+    std::array<part, 64> put_off;  // each one is at most half as large as the one before, given away or not
     std::size_t oldest = 0;
     std::size_t end = 0;
     sort_crew::progress own;
@@ -167,7 +167,7 @@ class quicksort {
     return less_(*c, *a) ? a : c;
   }
 
-  /// Around the first element; returns where that is then: what is less comes before it, all else behind.
+  /// Partitions around the first element and returns its new place: lesser elements come before it, all others behind.
   Iterator partition(Iterator first, Iterator last) {
     const std::conditional_t<cheap_value, const value, const value&> pivot = *first;
     const Iterator middle = partition_rest(first + 1, last, [&](const auto& e) { return less_(e, pivot); });
@@ -177,7 +177,7 @@ class quicksort {
 
   template <class IsLess>
   static Iterator partition_rest(Iterator left, Iterator right, IsLess is_less) {
-    // Offsets of what is on the wrong side: from the front of the left block, and from the back of the right one.
+    // Offsets of the elements on the wrong side: from the front of the left block, and from the back of the right one.
     std::uint8_t wrong_left[block];
     std::uint8_t wrong_right[block];
     std::size_t left_begin = 0, left_end = 0, right_begin = 0, right_end = 0;
@@ -208,7 +208,7 @@ class quicksort {
       left_begin += pairs;
       right_begin += pairs;
     }
-    // Of a block that is not done: what comes before its first wrong one is right.
+    // Of a block that is not done: the elements before its first wrong one are right.
     if (left_begin != left_end) left = left_block + wrong_left[left_begin];
     if (right_begin != right_end) right = right_block - (wrong_right[right_begin] - 1);
     return std::partition(left, right, is_less);

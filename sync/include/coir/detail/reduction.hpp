@@ -21,7 +21,7 @@
 
 namespace coir::detail {
 
-/// The untyped part: the leaves, and who comes first.
+/// The untyped part: the leaves, and their order.
 class reduction_shape {
  public:
   struct node {

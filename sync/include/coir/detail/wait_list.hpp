@@ -1,16 +1,16 @@
-// A lock and the first-come-first-served queue of waiters that it guards, with the two steps of waking: everything in
-// this layer that waits is made of it (mutex, whose lock is taken in other ways too, of its parts). The sleepers' side
-// is that of queued_wait.hpp, for fibers, threads and coroutines alike. Not for users.
+// A lock and the first-come-first-served queue of waiters that it guards, with the two steps of waking. Everything in
+// this layer that waits is made of it (mutex only of its parts, since its lock is taken in other ways too). The
+// sleepers' side is that of queued_wait.hpp, for fibers, threads and coroutines alike. Not for users.
 //
 //   waker
 //   wake_list wakes;
 //   list.lock();
-//   ... change what they wait for ...
+//   ... change the state that they wait for ...
 //   list.claim_one(wakes);   // as often as there is something to grant
 //   list.unlock();
 //   wakes.unpark_all();      // the sleepers now own what they were given
 //
-// Whatever the waker grants must be written before the claim is announced, that is, before unpark_all().
+// The waker writes its grants before it announces the claims, that is, before unpark_all().
 // Lock order: the lock is innermost; nothing is called with it but claims.
 #pragma once
 
@@ -38,7 +38,7 @@ class wake_list {
     wait_node* node = first_;
     first_ = nullptr;
     end_ = &first_;
-    while (node != nullptr) {  // who is unparked takes its node away
+    while (node != nullptr) {  // an unparked sleeper takes its node away
       wait_node* next = node->next;
       unpark(*node->who);
       node = next;
@@ -56,7 +56,7 @@ class wait_list {
   wait_list(const wait_list&) = delete;
   wait_list& operator=(const wait_list&) = delete;
 
-  /// For the destructor of what it belongs to, which is `what`: nobody must be queued.
+  /// For the destructor of its owner, whose name is `what`: no waiter may be queued.
   void check_unused(const char* what, const void* owner) noexcept {
     if (!queue_.empty()) [[unlikely]]
       destroyed_with_waiters(what, owner, lock_, {&queue_});
@@ -66,7 +66,7 @@ class wait_list {
   bool try_lock() noexcept { return lock_.try_lock(); }
   void unlock() noexcept { lock_.unlock(); }
 
-  /// For who waits here.
+  /// For the waiters here.
   wait_place place() noexcept { return {lock_, queue_}; }
 
   // All that follows: under the lock.
@@ -77,7 +77,7 @@ class wait_list {
   void push_back(wait_node& n) noexcept { queue_.push_back(n); }
   void remove(wait_node& n) noexcept { queue_.remove(n); }
 
-  /// Claims the first who still sleeps; null if nobody does.
+  /// Claims the first waiter that still sleeps; null if none does.
   wait_node* claim_one(wake_list& wakes) noexcept {
     wait_node* node = queue_.claim_front();
     if (node != nullptr) wakes.add(*node);
