@@ -5,6 +5,7 @@
 // that is silent for too long is dropped, and so is one that does not read.
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <system_error>
 
@@ -35,4 +36,6 @@ void echo(coir::net::tcp_stream& client) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return example::serve_main(argc, argv, echo); }
+int main(int argc, char** argv) {
+  return example::server_main(argc, argv, [](std::uint16_t port) { example::serve(port, echo); });
+}

@@ -74,12 +74,12 @@ void serve(std::uint16_t port, F serve_client, std::size_t most_clients = 10'000
   if (coir::select(coir::on_recv(stop), coir::on_ready(acceptor)) == 1) acceptor.get();  // throws what ended it
 }
 
-/// What a server's main() does.
+/// What a server's main() does: f(port) in a runtime.
 template <class F>
-int serve_main(int argc, char** argv, F serve_client) {
+int server_main(int argc, char** argv, F f) {
   const std::uint16_t port = port_argument(argc, argv);
   try {
-    coir::run([&] { serve(port, serve_client); });
+    coir::run([&] { f(port); });
     return 0;
   } catch (const std::exception& e) {  // the port is taken, for example
     std::fprintf(stderr, "%s: %s\n", argv[0], e.what());
