@@ -3,14 +3,16 @@
 
 Absolute figures drift with the machine and the hour, so what counts is the ratio to a peer measured in the same run: in
 each round every row runs once in each program, one after the other. Results are also written as JSON, Markdown and a
-chart. Needs the programs of the release build; peers that were not built are left out."""
+chart. Needs the programs of the release build; peers that were not built are left out.
+
+With --net the rows of the network instead: servers on one core under a load on another."""
 
 import argparse
 import json
 import os
 import sys
 
-from comparison import chart, machine, programs, report, rounds
+from comparison import chart, machine, net, programs, report, rounds
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -23,11 +25,12 @@ def arguments():
     p.add_argument("--out", default=os.path.join(ROOT, "build", "compare"), help="for the results (build/compare)")
     p.add_argument("--rounds", type=int, default=5,
                    help=f"runs of each program for each row (5; {rounds.SLOW_ROUNDS} of rows over {rounds.SLOW:g} s)")
-    p.add_argument("--minutes", type=float, default=15, help="begin no round that would last beyond this (15)")
+    p.add_argument("--net", action="store_true", help="the network rows")
+    p.add_argument("--minutes", type=float, help="begin no round that would last beyond this (15; with --net 6)")
     p.add_argument("--rows", default="", help="only these, separated by commas: spawn_join,parked,... (all)")
-    p.add_argument("--procs", default="1,2", help="numbers of processors (1,2)")
-    p.add_argument("--peers", default="",
-                   help="only these peers, separated by commas: go,boost.fiber,tbb,std (all; none: coir alone)")
+    p.add_argument("--procs", default="1,2", help="numbers of processors (1,2; with --net it is always 1)")
+    p.add_argument("--peers", default="", help="only these peers, separated by commas: go,boost.fiber,tbb,std, with "
+                   "--net raw epoll,go,asio,boost.fiber,nginx,redis-server (all; none: coir alone)")
     p.add_argument("--timeout", type=float, default=60, help="seconds for one run of one row (60)")
     p.add_argument("--quick", action="store_true", help="one round, without the row that idles")
     return p.parse_args()
@@ -54,25 +57,29 @@ def main():
     options = arguments()
     if options.rounds < 1:
         raise SystemExit("compare.py: at least one round")
-    with open(os.path.join(HERE, "goals.json"), encoding="utf-8") as f:
+    with open(os.path.join(HERE, "net_goals.json" if options.net else "goals.json"), encoding="utf-8") as f:
         goals = json.load(f)
-    found = programs.find(options.build, [p.strip().lower() for p in options.peers.split(",") if p.strip()])
+    peers = [p.strip().lower() for p in options.peers.split(",") if p.strip()]
+    found = (net if options.net else programs).find(options.build, peers)
     wanted = wanted_rows(options, found[0].rows())
-    places = rounds.places(wanted, [int(n) for n in options.procs.split(",")], found, goals)
+    processors = [1] if options.net else [int(n) for n in options.procs.split(",")]
+    places = rounds.places(wanted, processors, found, goals)
+    minutes = options.minutes or (6 if options.net else 15)
 
     facts = machine.describe(ROOT)
     for key, value in facts.items():
         print(f"{key}: {value}")
-    done = rounds.run(places, 1 if options.quick else options.rounds, options.minutes, options.timeout, goals)
+    done = rounds.run(places, 1 if options.quick else options.rounds, minutes, options.timeout, goals)
 
     entries = [e for place in places for e in place.entries(goals)]
     names = [p.name for p in found]
     rows_of_cells = report.table(entries, names)
     print(f"\n{report.as_text(rows_of_cells)}\n")
     os.makedirs(options.out, exist_ok=True)
-    write(options.out, "results.json", report.as_json(entries, facts, done))
-    write(options.out, "results.md", report.as_markdown(rows_of_cells, entries, facts, done, "results.svg"))
-    write(options.out, "results.svg", chart.svg(entries, names, facts))
+    files = "net_results" if options.net else "results"
+    write(options.out, f"{files}.json", report.as_json(entries, facts, done))
+    write(options.out, f"{files}.md", report.as_markdown(rows_of_cells, entries, facts, done, f"{files}.svg"))
+    write(options.out, f"{files}.svg", chart.svg(entries, names, facts))
     return 1 if any("coir" in e["failures"] for e in entries) else 0
 
 

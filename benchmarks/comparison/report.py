@@ -4,6 +4,7 @@ processors:
     {"name", "title", "unit", "processors", "goal" (the most that coir's value may be),
      "go_ratio" (how many times coir's value Go's must be), "at_most_go" (how many times Go's value coir's may be);
      None: there is no such goal
+     "peer_ratios": {program: how many times coir's value its value must be}
      "samples": {program: [value...]}, "medians": {program: value}, "notes": {program: text},
      "failures": {program: text}}
 """
@@ -21,6 +22,7 @@ def entry(name, goal, processors, samples, notes, failures):
         "goal": goal.get("goal", {}).get(str(processors)),
         "go_ratio": goal.get("go_ratio", {}).get(str(processors)),
         "at_most_go": goal.get("at_most_go", {}).get(str(processors)),
+        "peer_ratios": goal.get("peer_ratios", {}),
         "samples": samples,
         "medians": {program: statistics.median(values) for program, values in samples.items() if values},
         "notes": notes,
@@ -36,14 +38,24 @@ def ratio(e, program):
 
 def least_ratio(e):
     """What ratio() to Go must be at least; None without such a goal."""
-    return 1 / e["at_most_go"] if e["at_most_go"] else e["go_ratio"]
+    return 1 / e["at_most_go"] if e["at_most_go"] else e["go_ratio"] or e["peer_ratios"].get("Go")
+
+
+def ratio_goals(e):
+    """The goals that are ratios, for the table."""
+    if e["peer_ratios"]:
+        return ", ".join(f"{p} {figure(least)}" for p, least in e["peer_ratios"].items())
+    return figure(least_ratio(e))
 
 
 def verdict(e):
-    """'met' if the ratio to Go is (or, where there is none, the figure itself); 'behind' otherwise; '' without a goal."""
+    """'met' if the ratio to Go is (or, where there is none, the figure itself); 'behind' otherwise; '' without a goal.
+    Where there are goals for several peers, all of them and the figure must be met: else it says what is not."""
     ours = e["medians"].get("coir")
     if ours is None:
         return ""
+    if e["peer_ratios"]:
+        return _verdict_of_all(e, ours)
     to_go, least = ratio(e, "Go"), least_ratio(e)
     if to_go is not None and least is not None and to_go >= least:
         return "met"
@@ -52,6 +64,16 @@ def verdict(e):
     if ours > e["goal"]:
         return "behind"
     return "met" if to_go is None or least is None else "behind, figure met"
+
+
+def _verdict_of_all(e, ours):
+    known = {p: r for p in e["peer_ratios"] if (r := ratio(e, p)) is not None}
+    behind = [p for p, r in known.items() if r < e["peer_ratios"][p]]
+    if e["goal"] is not None and ours > e["goal"]:
+        behind.append("the figure")
+    if behind:
+        return "behind: " + ", ".join(behind)
+    return "met" if known or e["goal"] is not None else ""
 
 
 def figure(value):
@@ -77,7 +99,7 @@ def table(entries, programs):
         cells = [e["name"], str(e["processors"]), e["unit"], _median(e, "coir"), spread(e["samples"].get("coir", []))]
         cells += [_median(e, p) for p in peers]
         cells += [figure(ratio(e, p)) for p in peers]
-        cells += [figure(least_ratio(e)), figure(e["goal"]), verdict(e)]
+        cells += [ratio_goals(e), figure(e["goal"]), verdict(e)]
         rows.append(cells)
     return rows
 
