@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/prefetch.hpp"
 #include "base/sanitizer.hpp"
 #include "sched/outside_poller.hpp"
 #include "sched/poller.hpp"
@@ -307,6 +308,10 @@ void descriptor::deliver(int fd, generation g, std::uint32_t events) noexcept {
   }
   d.lock_.unlock();
   wake_all(woken);
+}
+
+void descriptor::prefetch(int fd) noexcept {
+  if (const descriptor* d = find(fd)) prefetch_lines<sizeof(descriptor) / cache_line>(d);
 }
 
 // Under the lock.

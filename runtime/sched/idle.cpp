@@ -119,7 +119,7 @@ runnable* scheduler::find_work(worker& w) noexcept {
     }
     p.timers.clean();
     w.leave();
-    if (ask_poller(w)) continue;
+    if (!sleeps_for_next_event(w) && ask_poller(w)) continue;
     if (runnable* r = search(w)) return r;
     if (!release_and_sleep(w)) return nullptr;
     w.enter_native().time_next_wake = true;
@@ -279,6 +279,7 @@ bool scheduler::sleep_in_poller(worker& w, deadline until) noexcept {
   poller::batch events;
   poller_.collect(events, until);
   poller_.answer(events);
+  w.woken_by_one_event = events.size == 1;
   const std::int64_t woken_at = clock_.now();
   set_coarse_time(woken_at);
 
@@ -336,6 +337,14 @@ bool scheduler::ask_poller(worker& w) noexcept {
   poller::batch events;
   poller_.collect(events, 0);
   return deliver(w, events);
+}
+
+// Whether a worker that has run dry goes to sleep in the poller without asking it first. Its last sleep there ended
+// with a single event. That is so time and again where one connection is served at a time, and then asking first would
+// be a system call for nothing. Nothing is lost if this is wrong: who sleeps there is told of what is ready at once. If
+// others are busy the worker searches before it sleeps, so it asks first.
+bool scheduler::sleeps_for_next_event(const worker& w) const noexcept {
+  return w.woken_by_one_event && idle_.count() + 1 == processors_.size();
 }
 
 void scheduler::begin_io_wait() noexcept {

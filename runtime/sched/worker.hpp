@@ -121,6 +121,7 @@ class alignas(64) worker : public internal_object {
   std::uint64_t last_id = 0;
   bool searching = false;
   std::uint32_t brought = 0;               // from the poller, beside the one that it runs first
+  bool woken_by_one_event = false;         // when it slept in the poller last
   bool woken = false;                      // by a push, and has not found work yet
   processor* woken_by = nullptr;           // where that push was; null: elsewhere
   internal_vector<victim_sample> samples;  // one a processor, for stealing

@@ -116,6 +116,7 @@ class alignas(64) descriptor {
 
   // ---- for the poller: the kernel has said `events` (as epoll's) about a number.
   static void deliver(int fd, generation g, std::uint32_t events) noexcept;
+  static void prefetch(int fd) noexcept;  // deliver() soon follows; any number
 
   /// For a poller that goes: who is registered there is no more, and tries again elsewhere.
   static void forget(poller& gone) noexcept;
