@@ -95,6 +95,16 @@ def _requests(*arguments, count_calls=True):
     return measure
 
 
+def _beside(program, row, mode, timeout):
+    """Latency beside fibers that want the processor: of one connection in a closed loop, and (paced) of eight that
+    pause for a millisecond before each request."""
+    values = {}
+    for name, options in (("", ["connections=1"]), ("_paced", ["connections=8", "pause_us=1000"])):
+        figures = _drive(program, mode, ["echo", *options, f"seconds={2 * SECONDS}"], timeout)
+        values.update({f"{row}{name}_{each}": (figures[each], "us", "") for each in ("p50", "p99")})
+    return values
+
+
 def _ratio_of(with_it, without, *arguments):
     """A row that compares two loads of one program, in turn: CPU time a request with something, over that without."""
 
@@ -118,15 +128,15 @@ def _idle(program, row, mode, timeout):
     return values
 
 
-# Row: the server's mode, and what is done with it. `pause_us`: a request a millisecond from each connection.
+# Row: the server's mode, and what is done with it.
 DRIVEN = {
     "net_echo1": ("echo", _requests("echo", "connections=1")),
     "net_echo64": ("echo", _requests("echo", "connections=64")),
     "net_echo256": ("echo", _requests("echo", "connections=256")),
     "net_echo1024": ("echo", _requests("echo", "connections=1024")),
     "net_connect": ("echo", _requests("connect", "connections=64", count_calls=False)),
-    "net_beside_yielding": ("yielding", _requests("echo", "connections=8", "pause_us=1000", count_calls=False)),
-    "net_beside_computing": ("computing", _requests("echo", "connections=8", "pause_us=1000", count_calls=False)),
+    "net_beside_yielding": ("yielding", _beside),
+    "net_beside_computing": ("computing", _beside),
     "net_deadline": ("deadline", _ratio_of([], [], "echo", "connections=64")),
     "net_crowd": ("timers", _ratio_of([f"idle={IDLE_CONNECTIONS}"], [], "echo", "connections=64")),
     "net_idle": ("echo", _idle),

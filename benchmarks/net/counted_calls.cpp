@@ -1,7 +1,7 @@
 // Counts a server's system calls, without privileges and without slowing it down as a tracer does: linked into a
-// server, these definitions go before those of the C library, also for the libraries that it uses. Each counts and makes
-// the call itself. What the C library calls from inside itself (a mutex that is contended, memory) is not seen; the
-// servers' hot paths have nothing of that kind.
+// server, these definitions go before those of the C library, also for the libraries that it uses. Each counts and
+// makes the call itself. What the C library calls from inside itself (a mutex that is contended, memory) is not seen;
+// the servers' hot paths have nothing of that kind.
 #include "counted_calls.hpp"
 
 #include <cerrno>

@@ -138,7 +138,8 @@ class load {
     if (n > 0) last_event_ = now;
     if (now - last_event_ > patience) throw std::runtime_error("the server does not answer");
     for (int i = 0; i < n; ++i) {
-      if ((events[i].events & (EPOLLERR | EPOLLHUP)) != 0) throw std::runtime_error("the server has reset a connection");
+      if ((events[i].events & (EPOLLERR | EPOLLHUP)) != 0)
+        throw std::runtime_error("the server has reset a connection");
       handle(static_cast<std::size_t>(events[i].data.u64), events[i].events);
     }
   }
@@ -173,8 +174,8 @@ class load {
         }
         if ((events & EPOLLIN) == 0 || !clients_[i].receive()) return;
         if (measuring)
-          times.push_back(static_cast<std::uint32_t>(
-              std::chrono::nanoseconds(clients_[i].waited(load_clock::now())).count()));
+          times.push_back(
+              static_cast<std::uint32_t>(std::chrono::nanoseconds(clients_[i].waited(load_clock::now())).count()));
         answered(i);
       });
     };

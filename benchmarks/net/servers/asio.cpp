@@ -23,10 +23,10 @@ class connection : public std::enable_shared_from_this<connection> {
   explicit connection(tcp::socket socket) : socket_(std::move(socket)) {}
 
   void read() {
-    socket_.async_read_some(
-        asio::buffer(buffer_), [self = shared_from_this()](const boost::system::error_code& error, std::size_t n) {
-          if (!error) self->write(n);
-        });
+    socket_.async_read_some(asio::buffer(buffer_),
+                            [self = shared_from_this()](const boost::system::error_code& error, std::size_t n) {
+                              if (!error) self->write(n);
+                            });
   }
 
  private:
@@ -38,7 +38,7 @@ class connection : public std::enable_shared_from_this<connection> {
   }
 
   tcp::socket socket_;
-  std::array<char, 512> buffer_;
+  std::array<char, 256> buffer_;
 };
 
 void accept(tcp::acceptor& listener) {

@@ -67,7 +67,7 @@ struct completion {
 };
 
 void echo(tcp::socket socket) {
-  std::array<char, 512> buffer;
+  std::array<char, 256> buffer;
   completion io;
   while (io.wait_for([&](auto handler) { socket.async_read_some(asio::buffer(buffer), handler); }) &&
          io.wait_for([&](auto handler) { asio::async_write(socket, asio::buffer(buffer, io.size), handler); })) {

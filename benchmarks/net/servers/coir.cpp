@@ -9,8 +9,8 @@
 //   net_coir parked N  prints "bytes B": the resident memory of each of N fibers that are blocked in a receive
 #include <array>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
+#include <cstddef>
+#include <exception>
 #include <iostream>
 #include <span>
 #include <string>
@@ -19,14 +19,11 @@
 #include <utility>
 #include <vector>
 
-#include <coir/chan.hpp>
 #include <coir/net.hpp>
 #include <coir/runtime.hpp>
-#include <coir/this_fiber.hpp>
 #include <coir/time.hpp>
-#include <coir/wait_group.hpp>
 
-#include "../../workloads/measure.hpp"
+#include "../../workloads/parked.hpp"
 #include "descriptors.hpp"
 
 namespace {
@@ -40,7 +37,7 @@ constexpr int computing_fibers = 2;
 constexpr int timers = 1'000'000;
 
 void echo(coir::net::tcp_stream peer, bool deadlines) {
-  std::array<std::byte, 512> buffer;
+  std::array<std::byte, 256> buffer;
   std::error_code error;
   for (;;) {
     if (deadlines) peer.set_read_deadline(std::chrono::steady_clock::now() + read_timeout);
@@ -82,25 +79,14 @@ void compute(std::chrono::nanoseconds time) {
   serve(load == "deadline");
 }
 
-double parked_bytes(int fibers) {
-  coir::wait_group done;
-  const auto never = coir::make_chan<void>();
-  const auto before = bench::resident_bytes();
-  for (int i = 0; i < fibers; ++i) done.go([never] { never.recv(); });
-  coir::sleep_for(100ms);  // all have begun long ago
-  const double each = static_cast<double>(bench::resident_bytes() - before) / fibers;
-  never.close();
-  done.wait();
-  return each;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
   const std::string_view mode = argc > 1 ? argv[1] : "";
   bench::allow_many_descriptors();
   if (mode == "parked" && argc == 3) {
-    std::cout << "bytes " << coir::run([&] { return parked_bytes(std::stoi(argv[2])); }) << std::endl;
+    const int fibers = std::stoi(argv[2]);
+    std::cout << "bytes " << coir::run([=] { return bench::parked(fibers).resident_bytes; }) << std::endl;
     return 0;
   }
   if (argc != 2) {

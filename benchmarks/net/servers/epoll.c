@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { buffer_size = 512, batch = 128 };
+enum { buffer_size = 256, batch = 128 };
 
 static void fail(const char* what) {
   perror(what);

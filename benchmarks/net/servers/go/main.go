@@ -25,7 +25,7 @@ const (
 
 func echo(c net.Conn, deadlines bool) {
 	defer c.Close()
-	buffer := make([]byte, 512)
+	buffer := make([]byte, 256)
 	for {
 		if deadlines {
 			c.SetReadDeadline(time.Now().Add(readTimeout))
