@@ -8,6 +8,15 @@ install(
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT coir_targets NAMESPACE coir:: FILE coir_targets.cmake DESTINATION "${config_dir}")
 
+# coir::asio has targets of its own, which coir-config.cmake reads only where Boost's headers are.
+if(TARGET coir_asio)
+  install(
+    TARGETS coir_asio
+    EXPORT coir_asio_targets
+    FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+  install(EXPORT coir_asio_targets NAMESPACE coir:: FILE coir_asio_targets.cmake DESTINATION "${config_dir}")
+endif()
+
 configure_package_config_file(cmake/coir-config.cmake.in "${PROJECT_BINARY_DIR}/coir-config.cmake"
                               INSTALL_DESTINATION "${config_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/coir-config-version.cmake" COMPATIBILITY SameMinorVersion)
