@@ -48,9 +48,8 @@ template <class Signature, class Token, class... Arguments>
 auto complete_with(asio::io_context& io, Token&& token, Arguments... arguments) {
   return asio::async_initiate<Token, Signature>(
       [](auto handler, asio::io_context& where, auto... values) {
-        asio::post(where, [h = std::move(handler), ... v = std::move(values)]() mutable {
-          std::move(h)(std::move(v)...);
-        });
+        asio::post(where,
+                   [h = std::move(handler), ... v = std::move(values)]() mutable { std::move(h)(std::move(v)...); });
       },
       token, io, std::move(arguments)...);
 }
@@ -95,14 +94,14 @@ TEST_P(use_fiber_test, TheResultsOfEverySignatureAreReturned) {
     complete_with<void(error_code)>(*io, use_fiber, error_code());
     complete_with<void(std::exception_ptr)>(*io, use_fiber, std::exception_ptr());
     EXPECT_EQ(complete_with<void(int)>(*io, use_fiber, 7), 7);
-    EXPECT_EQ((complete_with<void(error_code, std::string)>(*io, use_fiber, error_code(), std::string("text"))), "text");
-    const auto [n, text] = complete_with<void(error_code, int, std::string)>(*io, use_fiber, error_code(), 2,
-                                                                             std::string("two"));
+    EXPECT_EQ((complete_with<void(error_code, std::string)>(*io, use_fiber, error_code(), std::string("text"))),
+              "text");
+    const auto [n, text] =
+        complete_with<void(error_code, int, std::string)>(*io, use_fiber, error_code(), 2, std::string("two"));
     EXPECT_EQ(n, 2);
     EXPECT_EQ(text, "two");
-    const std::unique_ptr<int> moved =
-        complete_with<void(std::exception_ptr, std::unique_ptr<int>)>(*io, use_fiber, std::exception_ptr(),
-                                                                      std::make_unique<int>(3));
+    const std::unique_ptr<int> moved = complete_with<void(std::exception_ptr, std::unique_ptr<int>)>(
+        *io, use_fiber, std::exception_ptr(), std::make_unique<int>(3));
     EXPECT_EQ(*moved, 3);
   });
 }
@@ -114,9 +113,9 @@ TEST_P(use_fiber_test, ErrorsAreThrownAsWhatTheyAre) {
                  asio::error::host_not_found);
     expect_error([&] { complete_with<void(error_code, int)>(*io, use_fiber, error_code(asio::error::eof), 1); },
                  asio::error::eof);
-    EXPECT_THROW(complete_with<void(std::exception_ptr)>(*io, use_fiber,
-                                                         std::make_exception_ptr(std::out_of_range("far"))),
-                 std::out_of_range);
+    EXPECT_THROW(
+        complete_with<void(std::exception_ptr)>(*io, use_fiber, std::make_exception_ptr(std::out_of_range("far"))),
+        std::out_of_range);
     // One that nobody cancelled is an error as any other.
     expect_error([&] { complete_with<void(error_code)>(*io, use_fiber, error_code(asio::error::operation_aborted)); },
                  asio::error::operation_aborted);
@@ -223,9 +222,8 @@ TEST_P(use_fiber_test, ChannelsOfAsioCarryValuesBetweenFibers) {
     coir::task<std::string> receiver = coir::spawn([&] { return ch.async_receive(use_fiber); });
     ch.async_send(error_code(), "value", use_fiber);
     EXPECT_EQ(receiver.get(), "value");
-    coir::task<void> closed = coir::spawn([&] {
-      expect_error([&] { ch.async_receive(use_fiber); }, asio::experimental::error::channel_closed);
-    });
+    coir::task<void> closed = coir::spawn(
+        [&] { expect_error([&] { ch.async_receive(use_fiber); }, asio::experimental::error::channel_closed); });
     coir_test::until_blocked(closed);
     ch.close();
     closed.get();
@@ -374,8 +372,8 @@ TEST_P(use_fiber_test, CancellationRacesWithTheStepsOfComposedOperations) {
     for (bool open = true; open;) {
       coir::task<void> reader = coir::spawn([&, &s = one] {
         std::array<char, 64> data{};
-        const auto [error, n] = asio::async_read(s, asio::buffer(data), asio::transfer_exactly(40),
-                                                 asio::as_tuple(use_fiber));
+        const auto [error, n] =
+            asio::async_read(s, asio::buffer(data), asio::transfer_exactly(40), asio::as_tuple(use_fiber));
         for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(data[i], static_cast<char>('0' + (all + i) % 10));
         all += n;
         open = error != asio::error::eof;

@@ -3,7 +3,8 @@
 //
 //   asio::steady_timer timer(io_context, 100ms);
 //   timer.async_wait(coir::use_fiber);
-//   std::size_t n = socket.async_read_some(asio::buffer(data), coir::use_fiber);   // throws boost::system::system_error
+//   std::size_t n = socket.async_read_some(asio::buffer(data), coir::use_fiber);   // throws
+//   boost::system::system_error
 //
 // The io_context runs elsewhere: io_context::run() in a thread of its own, or in a fiber, which then keeps its thread.
 //
@@ -46,14 +47,13 @@ struct use_fiber_t {
     executor_with_default(const Inner& inner) noexcept : Inner(inner) {}
     template <class Other>
     requires(!std::is_same_v<Other, executor_with_default> && std::is_convertible_v<Other, Inner>)
-        executor_with_default(const Other& other) noexcept
-        : Inner(other) {}
+        executor_with_default(const Other& other)
+    noexcept : Inner(other) {}
   };
 
   /// The I/O object with use_fiber as its default token: `use_fiber_t::as_default_on_t<tcp::socket> s(io); s.async_...`
   template <class T>
-  using as_default_on_t =
-      typename T::template rebind_executor<executor_with_default<typename T::executor_type>>::other;
+  using as_default_on_t = typename T::template rebind_executor<executor_with_default<typename T::executor_type>>::other;
 
   template <class T>
   static auto as_default_on(T&& object) {
