@@ -72,6 +72,9 @@ void serve(std::uint16_t port, F serve_client, std::size_t most_clients = 10'000
   clients.set_limit(most_clients);
   coir::task<void> acceptor = coir::spawn([&] { accept_all(listener, clients, serve_client); });
   if (coir::select(coir::on_recv(stop), coir::on_ready(acceptor)) == 1) acceptor.get();  // throws what ended it
+  acceptor.request_stop();
+  acceptor.wait();
+  listener.close();  // whoever comes while the others end is refused, and does not wait in vain
 }
 
 /// What a server's main() does: f(port) in a runtime.
