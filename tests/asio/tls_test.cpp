@@ -97,7 +97,7 @@ TEST_P(tls_test, HandshakeDataAndShutdownBlockTheFiberAlone) {
 TEST_P(tls_test, APeerThatVanishesIsNoOrderlyEnd) {
   run([] {
     auto [one, other] = connected();
-    one->next_layer().next_layer().close();
+    one->next_layer().next_layer().shutdown(coir::net::shutdown_how::write);
     char c = 0;
     error_code error;
     other->read_some(asio::buffer(&c, 1), error);

@@ -1,0 +1,8 @@
+find_package(OpenSSL QUIET)
+if(NOT TARGET coir::asio)
+  set(missing "Boost.Asio")
+elseif(NOT OpenSSL_FOUND)
+  set(missing "OpenSSL")
+else()
+  set(libraries coir::asio OpenSSL::SSL)
+endif()
