@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <coir/io.hpp>
@@ -32,7 +33,8 @@ extern "C" void coir_note_signal(int signal) {
   come[static_cast<std::size_t>(signal)].store(true, std::memory_order_release);
   const char byte = 0;
   // If the pipe is full the thread has something to read, and will see the mark.
-  [[maybe_unused]] const auto written = ::write(bell.load(std::memory_order_relaxed), &byte, 1);
+  [[maybe_unused]] const auto written =
+      ::syscall(SYS_write, bell.load(std::memory_order_relaxed), &byte, 1);  // past libcoir_hooks
   errno = error;
 }
 

@@ -2,13 +2,12 @@
 #include <cerrno>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <coir/detail/descriptor.hpp>
-#include <coir/detail/early_claim.hpp>
+#include <coir/detail/descriptor_watches.hpp>
 #include <coir/io.hpp>
 #include <coir/this_fiber.hpp>
 
@@ -18,85 +17,8 @@ namespace {
 
 using detail::deadline;
 using detail::descriptor;
+using detail::descriptor_watches;
 using detail::io_way;
-
-/// One descriptor of those that poll() waits for, one way.
-struct watch {
-  descriptor* on = nullptr;
-  descriptor::generation generation = 0;
-  io_way way = io_way::read;
-  std::uint32_t seen = 0;
-  bool joined = false;
-  detail::wait_node node{};
-};
-
-/// Of a span of pollfd: each watched for what it is asked. They stay watched as long as this lives, so that each turn
-/// of poll() asks the kernel for nothing but its answer.
-class watches {
- public:
-  explicit watches(std::span<const ::pollfd> fds) {
-    all_.reserve(2 * fds.size());
-    for (const ::pollfd& each : fds) {
-      if (each.fd < 0) continue;
-      const bool writes = (each.events & POLLOUT) != 0;
-      if ((each.events & ~POLLOUT) != 0 || !writes) add(each.fd, io_way::read);
-      if (writes) add(each.fd, io_way::write);
-    }
-  }
-  ~watches() {
-    for (watch& w : all_) w.on->unwatch(w.generation);
-  }
-  watches(const watches&) = delete;
-  watches& operator=(const watches&) = delete;
-
-  void look() noexcept {
-    for (watch& w : all_) w.seen = w.on->edges(w.way);
-  }
-
-  /// Sleeps until something has happened since look(), or it is time. Throws `cancelled`.
-  void sleep(deadline until) {
-    detail::waiter& self = detail::this_waiter();
-    detail::early_claim claim;
-    claim.prepare(self);
-    const joined all(*this);
-    for (watch& w : all_) {
-      w.node.who = &self;
-      w.joined = w.on->join(w.generation, w.way, w.seen, w.node, claim);
-      if (!w.joined) return;
-    }
-    if (!detail::begin_wait(self)) detail::throw_cancelled();
-    if (claim.look(self.word())) return detail::abandon_wait(self);
-    const detail::wake how = detail::park(
-        self, [](void*) noexcept {}, nullptr, {"poll"}, until);
-    if (how == detail::wake::cancelled) detail::throw_cancelled();
-  }
-
- private:
-  struct joined {
-    explicit joined(watches& of) noexcept : of_(of) {}
-    ~joined() {
-      for (watch& w : of_.all_)
-        if (std::exchange(w.joined, false)) w.on->leave(w.way, w.node);
-    }
-    joined(const joined&) = delete;
-    joined& operator=(const joined&) = delete;
-    watches& of_;
-  };
-
-  void add(int fd, io_way way) {
-    watch& w = all_.emplace_back();
-    try {
-      w.on = &descriptor::watch(fd);
-    } catch (...) {
-      all_.pop_back();
-      throw;
-    }
-    w.generation = w.on->current();
-    w.way = way;
-  }
-
-  std::vector<watch> all_;
-};
 
 int ask(std::span<::pollfd> fds, int timeout) {
   for (;;) {
@@ -127,12 +49,12 @@ constexpr readiness readiness_of(short events) noexcept {
 int poll(std::span<::pollfd> fds, std::chrono::milliseconds timeout) {
   const deadline until = timeout.count() < 0 ? detail::no_deadline : detail::deadline_after(timeout);
   if (const int n = ask(fds, 0); n != 0 || timeout.count() == 0) return n;
-  watches all(fds);
+  descriptor_watches all(fds);
   for (;;) {
     all.look();
     if (const int n = ask(fds, 0); n != 0) return n;
     if (until != detail::no_deadline && until <= detail::now()) return 0;
-    all.sleep(until);
+    all.sleep("poll", until);
   }
 }
 
@@ -171,7 +93,7 @@ readiness watched_fd::wait(readiness want, deadline until) {
   const std::span<::pollfd> fds(&one, 1);
   if (descriptor_ == nullptr) throw std::system_error(EBADF, std::system_category(), "coir: watched_fd: moved from");
   const bool both = (one.events & POLLOUT) != 0 && (one.events & POLLIN) != 0;
-  std::optional<watches> all;
+  std::optional<descriptor_watches> all;
   if (both) all.emplace(fds);
   const io_way way = (one.events & POLLOUT) != 0 ? io_way::write : io_way::read;
   for (;;) {
@@ -180,7 +102,7 @@ readiness watched_fd::wait(readiness want, deadline until) {
     if (ask(fds, 0) != 0) return readiness_of(one.revents);
     if (until != detail::no_deadline && until <= detail::now()) return readiness::none;
     if (both)
-      all->sleep(until);
+      all->sleep("poll", until);
     else if (descriptor_->wait(generation_, way, seen, "watched_fd", false, until) == detail::io_wake::closed)
       throw std::system_error(net::errc::closed, "coir: watched_fd");
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <system_error>
 
+#include <coir/detail/hook_services.hpp>
 #include <coir/detail/local_table.hpp>
 #include <coir/error.hpp>
 
@@ -139,6 +140,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
   register_asymmetric_fence();
   catch_overflows();
   if (debug_.heldlock != 0) watch_locks();
+  serve_hooks();
   for (unsigned i = 0; i < processors; ++i) processors_.push_back(std::make_unique<processor>(i, this));
   for (unsigned i = processors; i-- > 0;) idle_.put(*processors_[i]);
   tracer::attach(*this);

@@ -7,6 +7,8 @@
 #include <execinfo.h>
 #include <unistd.h>
 
+#include "base/raw_calls.hpp"
+
 namespace coir::detail {
 
 namespace {
@@ -25,7 +27,7 @@ void prepare_backtrace() noexcept {
   void* frames[most_frames];
   const int n = ::backtrace(frames, most_frames);
   if (n > 1) ::backtrace_symbols_fd(frames + 1, n - 1, STDERR_FILENO);  // without this function
-  if (n == most_frames) (void)!::write(STDERR_FILENO, "...\n", 4);
+  if (n == most_frames) (void)!raw_write(STDERR_FILENO, "...\n", 4);
 }
 
 bool called_from_exit() noexcept {

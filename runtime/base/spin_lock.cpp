@@ -1,7 +1,8 @@
 #include <coir/detail/spin_lock.hpp>
 
 #include <sched.h>
-#include <ctime>
+
+#include "base/raw_calls.hpp"
 
 namespace coir::detail {
 
@@ -20,8 +21,7 @@ void backoff::operator()() noexcept {
   } else if (rounds_ < 256) {
     ::sched_yield();  // the holder may be descheduled on this very core
   } else {
-    const timespec t{0, 50'000};  // or on a core where we outrank it
-    ::nanosleep(&t, nullptr);
+    raw_sleep(50'000);  // or on a core where we outrank it
   }
 }
 

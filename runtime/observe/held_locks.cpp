@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/backtrace.hpp"
+#include "base/raw_calls.hpp"
 #include "fiber/fiber.hpp"
 #include "observe/lockcheck/lockcheck_interface.hpp"
 #include "sched/worker.hpp"
@@ -73,10 +74,10 @@ void report_held_locks(const fiber& f, const char* how, const char* what) noexce
                       "the operating system (%p), locked in\n",
                       f.id, quote, f.name.text(), f.name ? "\"" : "", f.spawn_file, f.line, how, what, h.lock);
     if (length > 0)
-      (void)!::write(STDERR_FILENO, text, std::min<std::size_t>(static_cast<std::size_t>(length), sizeof text - 1));
+      (void)!raw_write(STDERR_FILENO, text, std::min<std::size_t>(static_cast<std::size_t>(length), sizeof text - 1));
     ::backtrace_symbols_fd(h.calls, h.count, STDERR_FILENO);
     constexpr char here[] = "coir: it is in\n";
-    (void)!::write(STDERR_FILENO, here, sizeof here - 1);
+    (void)!raw_write(STDERR_FILENO, here, sizeof here - 1);
     write_backtrace();
   }
 }

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <ctime>
 
 #include "base/clock.hpp"
+#include "base/raw_calls.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -39,10 +39,7 @@ class trace_clock {
   double nanoseconds_per_tick() noexcept {
     if (!trace_by_counter) return 1;
     if (factor_ == 0) {
-      while (monotonic_now() - first_ns_ < calibrate_for) {
-        const timespec t{0, calibrate_for / 4};
-        ::nanosleep(&t, nullptr);
-      }
+      while (monotonic_now() - first_ns_ < calibrate_for) raw_sleep(calibrate_for / 4);
       const std::uint64_t ticks = trace_ticks() - first_ticks_;
       factor_ = static_cast<double>(monotonic_now() - first_ns_) / static_cast<double>(ticks);
     }

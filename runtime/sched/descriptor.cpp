@@ -115,7 +115,7 @@ descriptor& descriptor::watch(int fd) {
 
 // Under the lock.
 descriptor::generation descriptor::open(bool owned) noexcept {
-  owned_ = owned;
+  owned_.store(owned, std::memory_order_relaxed);
   watchers_ = 0;
   interest_ = 0;
   home_ = nullptr;
@@ -149,10 +149,39 @@ bool descriptor::close(generation g) noexcept {
 void descriptor::unwatch(generation g) noexcept {
   wait_node* woken = nullptr;
   lock_.lock();
-  const bool closes = current() == g && --watchers_ == 0 && !owned_ && shut(g, woken);
+  const bool closes = current() == g && --watchers_ == 0 && !owned_.load(std::memory_order_relaxed) && shut(g, woken);
   lock_.unlock();
   wake_all(woken);
   if (closes) end(g);
+}
+
+void descriptor::abandon(int fd) noexcept {
+  descriptor* const d = find(fd);
+  if (d == nullptr) return;
+  wait_node* woken = nullptr;
+  d->lock_.lock();
+  const generation g = d->current();
+  const bool closes = !d->owned_.load(std::memory_order_relaxed) && d->shut(g, woken);
+  d->lock_.unlock();
+  wake_all(woken);
+  if (closes) d->end(g);
+}
+
+bool descriptor::is_watched(int fd) noexcept {
+  const descriptor* const d = find(fd);
+  return d != nullptr && (d->state_.load(std::memory_order_acquire) & closed_bit) == 0 &&
+         !d->owned_.load(std::memory_order_relaxed);
+}
+
+std::uint32_t descriptor::edges_of(int fd, io_way way) noexcept {
+  const descriptor* const d = find(fd);
+  return d != nullptr ? d->edges(way) : 0;
+}
+
+bool descriptor::is_owned(int fd) noexcept {
+  const descriptor* const d = find(fd);
+  return d != nullptr && (d->state_.load(std::memory_order_relaxed) & closed_bit) == 0 &&
+         d->owned_.load(std::memory_order_relaxed);
 }
 
 // The last one has gone out of a closed one.
@@ -163,11 +192,11 @@ void descriptor::retire(generation g) noexcept {
     lock_.unlock();
     return;
   }
-  const bool owned = owned_;
+  const bool owned = owned_.load(std::memory_order_relaxed);
   // What is closed leaves its epoll by itself. An event that is on its way, or comes from a copy that a child process
   // has, bears an old generation.
   if (!owned && home_ != nullptr) home_->remove(number_);
-  owned_ = false;
+  owned_.store(false, std::memory_order_relaxed);
   home_ = nullptr;
   interest_ = 0;
   const int fd = number_;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/backtrace.hpp"
+#include "base/raw_calls.hpp"
 #include "sched/scheduler.hpp"
 #include "sched/worker.hpp"
 #include "stack/coroutine_stacks.hpp"
@@ -26,7 +27,7 @@ struct sigaction caught_before;
 // snprintf into the stack.
 
 void say(const char* text, int length) noexcept {
-  if (length > 0) (void)!::write(STDERR_FILENO, text, static_cast<std::size_t>(length));
+  if (length > 0) (void)!raw_write(STDERR_FILENO, text, static_cast<std::size_t>(length));
 }
 
 void say_fiber(const fiber& f) noexcept {

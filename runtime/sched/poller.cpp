@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.hpp"
+#include "base/raw_calls.hpp"
 #include "base/report.hpp"
 #include "base/sanitizer.hpp"
 
@@ -142,7 +143,7 @@ void poller::ring() noexcept {
   started();  // and so the bell
   const std::uint64_t one = 1;
   // It cannot fail: the counter is far from its end.
-  if (::write(bell_, &one, sizeof one) != sizeof one) fatal("the bell of a poller: write() failed, errno ", errno);
+  if (raw_write(bell_, &one, sizeof one) != sizeof one) fatal("the bell of a poller: write() failed, errno ", errno);
 }
 
 void poller::answer(const batch& b) noexcept {
@@ -150,7 +151,7 @@ void poller::answer(const batch& b) noexcept {
   if (std::none_of(b.events, b.events + b.size, rung)) return;
   calls_.fetch_add(1, std::memory_order_relaxed);
   std::uint64_t count = 0;
-  [[maybe_unused]] const auto read = ::read(bell_, &count, sizeof count);
+  [[maybe_unused]] const auto read = raw_read(bell_, &count, sizeof count);
 }
 
 }  // namespace coir::detail

@@ -22,7 +22,7 @@
 // The state word: generation << 32 | closed << 31 | uses.
 //   closed, 0 uses        -> open, 1 use (the owner's or the watchers')      own(), watch()
 //   open, n uses          -> open, n +- 1                                    begin(), end()
-//   open, n uses          -> closed, n - 1                                   close(), the last unwatch()
+//   open, n uses          -> closed, n - 1                                   close(), the last unwatch(), abandon()
 //   closed, 1 use         -> closed, 0 uses: the number is closed            end(), by the last one
 //   any                   -> open, 1 use, another generation                 own(), of a number that was closed behind
 //                                                                            coir's back and given out again
@@ -57,6 +57,17 @@ class alignas(64) descriptor {
   /// if that is coir, and with others who watch it. It must stay open until unwatch(). Throws as own() does.
   static descriptor& watch(int fd);
   void unwatch(generation g) noexcept;
+
+  /// For who closes a number that watchers may wait for, before and after: they are woken (`closed`), and a later
+  /// watch() registers it anew. Nothing if nobody watches it, or coir owns it.
+  static void abandon(int fd) noexcept;
+  static bool is_watched(int fd) noexcept;
+
+  /// How often that number has become ready, whoever had it; no table is made for it.
+  static std::uint32_t edges_of(int fd, io_way way) noexcept;
+
+  /// Whether a stream of coir's owns the number, so that it is in non-blocking mode.
+  static bool is_owned(int fd) noexcept;
 
   int number() const noexcept { return number_; }
 
@@ -147,8 +158,8 @@ class alignas(64) descriptor {
   std::atomic<deadline> limits_[ways]{no_deadline, no_deadline};
   spin_lock lock_;
   std::atomic<bool> special_{false};  // the peer has ended, or there was an error or urgent data
-  bool owned_ = false;
-  std::uint8_t interest_ = 0;  // of which ways the kernel tells
+  std::atomic<bool> owned_{false};    // changes under lock_
+  std::uint8_t interest_ = 0;         // of which ways the kernel tells
   int number_ = -1;
   std::uint32_t watchers_ = 0;
   poller* home_ = nullptr;  // where it is registered

@@ -1,0 +1,53 @@
+// Waiting for several descriptors at once, as poll(2) does: for those that somebody else owns (descriptor::watch). Not
+// for users.
+//
+// In a loop: look(); ask the kernel; nothing is ready: sleep(). No readiness is lost in between (descriptor.hpp,
+// invariant 1).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <poll.h>
+
+#include <coir/detail/descriptor.hpp>
+#include <coir/detail/early_claim.hpp>
+#include <coir/detail/park.hpp>
+
+namespace coir::detail {
+
+/// Each descriptor of a span is watched for what it is asked for, as long as this lives, so that each turn of the loop
+/// asks the kernel for nothing but its answer. A negative number is passed over.
+class descriptor_watches {
+ public:
+  /// Throws std::system_error, std::bad_alloc.
+  explicit descriptor_watches(std::span<const ::pollfd> fds);
+  ~descriptor_watches();
+  descriptor_watches(const descriptor_watches&) = delete;
+  descriptor_watches& operator=(const descriptor_watches&) = delete;
+
+  void look() noexcept;
+
+  /// Sleeps until something has happened since look(), or the deadline. False: the deadline. Throws `cancelled`, and
+  /// std::system_error if the kernel cannot watch one of them.
+  bool sleep(const char* what, deadline until);
+
+ private:
+  struct watch {
+    descriptor* on = nullptr;
+    descriptor::generation generation = 0;
+    io_way way = io_way::read;
+    std::uint32_t seen = 0;
+    bool joined = false;
+    wait_node node{};
+  };
+  class joined;
+
+  void add(int fd, io_way way);
+  void unwatch() noexcept;
+
+  std::vector<watch> all_;
+};
+
+}  // namespace coir::detail
