@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/coir")
 install(
-  TARGETS coir coir_runtime coir_channel coir_sync coir_net coir_lockcheck
+  TARGETS coir coir_runtime coir_channel coir_sync coir_net coir_hooks coir_lockcheck
   EXPORT coir_targets
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT coir_targets NAMESPACE coir:: FILE coir_targets.cmake DESTINATION "${config_dir}")
