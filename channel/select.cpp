@@ -197,14 +197,15 @@ void selection::unlink(std::uint32_t fired) noexcept {
 }
 
 void selection::arm(waiter& self) {
-  for (std::uint32_t k = n_ - events_; k < n_; ++k) {
-    select_case& c = cases_[order_[k]];
-    c.event().arm(self, make_node(c, order_[k]));
+  for (; armed_ < events_; ++armed_) {
+    const std::uint32_t i = order_[n_ - 1 - armed_];
+    cases_[i].event().arm(self, make_node(cases_[i], i));
   }
 }
 
+// An event whose arm() threw is not armed, nor are those after it.
 void selection::disarm() noexcept {
-  for (std::uint32_t k = n_ - events_; k < n_; ++k) cases_[order_[k]].event().disarm();
+  for (; armed_ > 0; --armed_) cases_[order_[n_ - armed_]].event().disarm();
 }
 
 /// Whether the deadline has passed.

@@ -121,6 +121,7 @@ class timeout_case : case_base {
   static constexpr bool ready() noexcept { return false; }
   static constexpr bool try_now() noexcept { return false; }
   void describe(select_case& c) noexcept { timeout_.describe(c); }
+  void fix_time() noexcept { timeout_.fix(); }
   void finish() { handler_(); }
 
  private:
@@ -236,6 +237,18 @@ concept must_confirm = requires(Case& c) {
   c.confirm();
 };
 
+/// Those of them that take effect in confirm(). The others only ask there whether the wake-up came too early.
+template <class Case>
+concept acts_in_confirm = must_confirm<Case> && !requires {
+  Case::may_come_early;
+};
+
+/// Before the first wait of a select that may have to wait again.
+template <class Case>
+void fix_time(Case& c) noexcept {
+  if constexpr (requires { c.fix_time(); }) c.fix_time();
+}
+
 /// Of a case that was woken for: whether it took effect.
 template <class Case>
 bool confirm(Case& c) {
@@ -290,7 +303,7 @@ class [[nodiscard]] select_awaiter : async_awaiter_mark {
 
   template <async_coroutine Promise>
   bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
-    static_assert((!must_confirm<Cases> && ...), "coir: async_select cannot wait with on_accept");
+    static_assert((!acts_in_confirm<Cases> && ...), "coir: async_select cannot wait with on_accept");
     return std::apply([this](Cases&... cases) -> state& { return waiting_.emplace(cases...); }, cases_)
         .core.suspend(where);
   }
@@ -405,6 +418,8 @@ requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&.
     detail::park_forever({"select (no cases)"});
   } else {
     std::size_t fired = detail::select_at_once(cases...);
+    if constexpr ((detail::must_confirm<std::remove_reference_t<Cases>> || ...))
+      if (fired == sizeof...(Cases)) (detail::fix_time(cases), ...);
     while (fired == sizeof...(Cases)) {
       fired = detail::select_slowly(cases...);
       if (!detail::confirm_case(fired, cases...)) fired = sizeof...(Cases);

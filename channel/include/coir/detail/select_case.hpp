@@ -27,7 +27,7 @@ namespace coir::detail {
 
 /// An event that ends a select, beside channels and time: a stop request, the end of a task. Sleeper: arm() with no
 /// lock held; begin_wait(); look(), if true the case is ready; park; disarm() with no lock held (it waits for an ender
-/// that is just coming).
+/// that is just coming). An arm() that throws has left nothing armed.
 class event_waiter {
  public:
   event_waiter() = default;

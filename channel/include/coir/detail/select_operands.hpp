@@ -91,6 +91,12 @@ class timeout_operand {
   template <class Clock, class Duration>
   explicit timeout_operand(std::chrono::time_point<Clock, Duration> t) : when_(deadline_at(t)), relative_(false) {}
 
+  /// From here on a duration is a point in time, so that a select which waits again does not count from the beginning.
+  void fix() noexcept {
+    if (!std::exchange(relative_, false)) return;
+    when_ = deadline_after(std::chrono::nanoseconds(when_));
+  }
+
   void describe(select_case& c) const noexcept {
     c.what = select_case::kind::timeout;
     c.relative = relative_;

@@ -70,6 +70,7 @@ class selection {
   std::uint32_t* order_;  // n_ places: first the cases on channels, by address; last those on events
   std::uint32_t channels_ = 0;
   std::uint32_t events_ = 0;
+  std::uint32_t armed_ = 0;  // of the events, from the last place of order_ on
   std::uint32_t otherwise_ = none;
   std::uint32_t timeout_ = none;
   deadline now_ = 0;
