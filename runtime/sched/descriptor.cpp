@@ -90,7 +90,6 @@ constexpr unsigned bit(io_way way) noexcept { return 1U << static_cast<unsigned>
 }  // namespace
 
 // ---- opening and closing
-// ---------------------------------------------------------------------------------------------
 
 descriptor& descriptor::own(int fd) {
   descriptor& d = find_or_make(fd);
@@ -205,29 +204,31 @@ void descriptor::retire(generation g) noexcept {
 }
 
 // ---- waiting
-// ---------------------------------------------------------------------------------------------------------
 
 // Under the lock: sees to it that `way` is heard of. `mine` has been started.
 void descriptor::enlist(io_way way, poller& mine) {
-  if (home_ != nullptr && home_ != &mine && home_->where() == poller::kind::outside) {
-    home_->remove(number_);  // its thread is slower than a runtime's own workers
-    home_ = nullptr;
-    interest_ = 0;
+  // A runtime's own workers are faster than the thread of the outside poller. Threads that wait there for the other way
+  // move along.
+  const bool moves = home_ != nullptr && home_ != &mine && home_->where() == poller::kind::outside;
+  if (moves || (interest_ & bit(way)) == 0) {
+    const auto wanted = static_cast<std::uint8_t>(interest_ | bit(way));
+    const bool registered = home_ != nullptr && !moves;
+    poller& where = registered ? *home_ : mine;
+    const auto g = current();
+    const int error = registered ? where.change(number_, g, wanted) : where.add(number_, g, wanted);
+    if (error != 0) {
+      lock_.unlock();
+      throw std::system_error(error, std::generic_category(), "coir: to wait for a file descriptor");
+    }
+    if (moves) home_->remove(number_);
+    home_ = &where;
+    interest_ = wanted;
   }
-  if ((interest_ & bit(way)) != 0) return;
-  const auto wanted = static_cast<std::uint8_t>(interest_ | bit(way));
-  poller& where = home_ != nullptr ? *home_ : mine;
-  const auto g = current();
-  const int error = home_ != nullptr ? where.change(number_, g, wanted) : where.add(number_, g, wanted);
-  if (error != 0) {
-    lock_.unlock();
-    throw std::system_error(error, std::generic_category(), "coir: to wait for a file descriptor");
-  }
-  home_ = &where;
-  interest_ = wanted;
+  if (home_ != &mine) home_->serve_others();
 }
 
-io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const char* what, bool limited, deadline until) {
+io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const char* what, bool limited, deadline until,
+                         bool tried) {
   poller& mine = poller_here();
   waiter& self = this_waiter();
   lock_.lock();
@@ -247,6 +248,7 @@ io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const cha
   enlist(way, mine);
   if (!begin_wait(self)) {
     lock_.unlock();
+    if (!tried) return io_wake::ready;
     throw_cancelled();
   }
   wait_node node;
@@ -300,7 +302,6 @@ void descriptor::leave(io_way way, wait_node& node) noexcept {
 }
 
 // ---- waking
-// ----------------------------------------------------------------------------------------------------------
 
 // Under the lock: claims all who wait. Returns them, and `rest` behind them, linked by `next`.
 wait_node* descriptor::take_all(io_way way, bool ok, wait_node* rest) noexcept {

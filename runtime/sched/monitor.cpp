@@ -178,10 +178,10 @@ void monitor::ask_attention(processor& p, const watch& last, const watch& curren
   if ((ask & ~before) != 0) p.attention.fetch_or(ask, std::memory_order_relaxed);
 }
 
-// True: nobody sleeps in the poller, and fibers wait for what it says.
+// True: nobody sleeps in the poller, and fibers (or others) wait for what it says.
 bool monitor::watch_poller(scheduler& s) noexcept {
   poller& io = s.io();
-  if (!io.active() || s.idle().anybody_polls() || s.io_waits() == 0) {
+  if (!io.active() || s.idle().anybody_polls() || (s.io_waits() == 0 && !io.serves_others())) {
     events_wanted_ = false;
     return false;
   }

@@ -119,7 +119,9 @@ void poller::collect(batch& into, deadline until) noexcept {
     }
     if (without_pwait2.load(std::memory_order_relaxed)) n = wait_in_two_calls(epoll, into.events, time);
   }
-  into.size = std::max(n, 0);  // -1: a signal
+  // EINTR is a signal. Any other error means that the program has closed the epoll: nobody would be woken any more.
+  if (n < 0 && errno != EINTR) fatal("the epoll of a poller: epoll_wait() failed, errno ", errno);
+  into.size = std::max(n, 0);
   asked_.fetch_add(1, std::memory_order_relaxed);
 }
 

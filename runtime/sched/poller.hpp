@@ -79,6 +79,13 @@ class poller {
   void ring() noexcept;
   void answer(const batch& b) noexcept;  // by the sleeper, on its way out
 
+  /// Somebody who is no fiber of this runtime waits for a descriptor that is registered here, or has done so once: then
+  /// the monitor looks after this poller although no fiber of the runtime waits.
+  void serve_others() noexcept {
+    if (!serves_others()) serves_others_.store(true, std::memory_order_relaxed);
+  }
+  bool serves_others() const noexcept { return serves_others_.load(std::memory_order_relaxed); }
+
   /// How often it was asked: to tell whether anybody has since.
   std::uint64_t asked() const noexcept { return asked_.load(std::memory_order_relaxed); }
 
@@ -91,6 +98,7 @@ class poller {
   const kind kind_;
   spin_lock starting_;
   std::atomic<int> epoll_{-1};
+  std::atomic<bool> serves_others_{false};
   int bell_ = -1;
   alignas(64) std::atomic<std::uint64_t> asked_{0};
   std::atomic<std::uint64_t> calls_{0};

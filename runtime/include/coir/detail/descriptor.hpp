@@ -110,9 +110,11 @@ class alignas(64) descriptor {
 
   /// Sleeps until `edges(way) != seen`, the descriptor is closed, or a deadline comes: `until`, or, if `limited`, the
   /// one that is set for this way. It may return `ready` too early. Inside a section. `what`: for reports, "tcp read".
-  /// Throws `cancelled`, and std::system_error if the kernel cannot watch this descriptor.
+  /// `tried`: the system call has been made. If it has not, and the fiber is cancelled already, this returns `ready`,
+  /// so that the caller makes it: what has arrived before a cancellation is read. Throws `cancelled`, and
+  /// std::system_error if the kernel cannot watch this descriptor.
   io_wake wait(generation g, io_way way, std::uint32_t seen, const char* what, bool limited,
-               deadline until = no_deadline);
+               deadline until = no_deadline, bool tried = true);
 
   /// Until when a limited wait() may take, from now on and for who waits already. Of one generation; own() begins
   /// without.
