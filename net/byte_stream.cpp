@@ -27,7 +27,6 @@ bool all_empty(std::span<const ::iovec> buffers) noexcept {
 }  // namespace
 
 // ---- reading
-// ---------------------------------------------------------------------------------------------------------
 
 std::size_t byte_stream::read_some(std::span<std::byte> into, std::error_code& error) {
   if (into.empty()) {
@@ -42,10 +41,11 @@ std::size_t byte_stream::read_some(std::span<std::byte> into, std::error_code& e
     error = net::errc::closed;
     return 0;
   }
-  for (;;) {
+  for (bool late = false;;) {
     const std::uint32_t seen = used->edges(io_way::read);
     system_calls::size n = -EAGAIN;
-    if (!(drained_ && seen == drained_at_ && used->short_means_drained())) {
+    const bool tries = !(drained_ && seen == drained_at_ && used->short_means_drained());
+    if (tries) {
       n = system_calls::receive(used.number(), into.data(), into.size());
       drained_ = n > 0 && std::cmp_less(n, into.size());
       drained_at_ = seen;
@@ -59,7 +59,11 @@ std::size_t byte_stream::read_some(std::span<std::byte> into, std::error_code& e
       error.assign(static_cast<int>(-n), std::system_category());
       return 0;
     }
-    if (!used.wait(io_way::read, seen, "tcp read", error)) return 0;
+    if (late) return 0;
+    drained_ = false;  // the system call is made after any wait
+    if (used.wait(io_way::read, seen, "tcp read", error, tries)) continue;
+    if (error != std::errc::timed_out) return 0;
+    late = true;  // one more try: bytes may have come in time whose event is not delivered yet
   }
 }
 
@@ -103,7 +107,6 @@ std::size_t byte_stream::readv(std::span<const ::iovec> into) {
 }
 
 // ---- writing
-// ---------------------------------------------------------------------------------------------------------
 
 std::size_t byte_stream::write_some(std::span<const std::byte> from, std::error_code& error) {
   if (from.empty()) {
@@ -169,7 +172,6 @@ std::size_t byte_stream::send_file(int file, ::off_t offset, std::size_t n) {
 }
 
 // ---- deadlines
-// -------------------------------------------------------------------------------------------------------
 
 void byte_stream::set_read_deadline(std::optional<time_point> until) noexcept { set_limit(io_way::read, until); }
 

@@ -10,18 +10,22 @@ bool is_ready_now(int fd, io_way way) noexcept {
   return ::poll(&one, 1, 0) > 0;
 }
 
-bool readiness_waiter::come() const noexcept {
-  if (claim_.has_come()) return true;
+bool readiness_waiter::holds() const noexcept {
   const io_handle::use used(handle_);
   return !used || is_ready_now(used.number(), way_);
 }
 
-// It queues first: what is ready already is seen by come(), which is asked after that.
+// It queues first. select() calls come() after that, which sees a descriptor that was ready before.
 void readiness_waiter::listen() {
   used_.emplace(handle_);
   io_handle::use& used = *used_;
-  if (used && used->join(used.of(), way_, used->edges(way_), *node_, claim_)) return;
-  used_.reset();  // closed, or there was an edge just now: come() tells
+  try {
+    if (used && used->join(used.of(), way_, used->edges(way_), *node_, claim_)) return;
+  } catch (...) {
+    used_.reset();
+    throw;
+  }
+  used_.reset();  // closed, or there was an edge just now
   claim_.set_come();
 }
 

@@ -9,8 +9,9 @@ io_handle::io_handle(int fd) try : descriptor_(&descriptor::own(fd)), generation
   ::close(fd);
 }
 
-bool io_handle::use::wait(io_way way, std::uint32_t seen, const char* what, std::error_code& error) const try {
-  switch (descriptor_->wait(generation_, way, seen, what, true)) {
+bool io_handle::use::wait(io_way way, std::uint32_t seen, const char* what, std::error_code& error, bool tried) const
+    try {
+  switch (descriptor_->wait(generation_, way, seen, what, true, no_deadline, tried)) {
     case io_wake::ready:
       return true;
     case io_wake::closed:

@@ -34,7 +34,8 @@ void require_family(const endpoint& at, bool local, const char* what) {
 
 bool is_local(const endpoint& at) noexcept { return at.family() == AF_UNIX; }
 
-/// What a connection met before it was accepted is its own affair, and no error of the listener: see accept(2).
+/// Skips the errors of connections that failed before they were accepted: they are no errors of the listener. See
+/// accept(2).
 detail::system_calls::size accept_one(int fd) noexcept {
   for (;;) {
     const detail::system_calls::size n = detail::system_calls::accept(fd, nullptr, nullptr);
@@ -45,6 +46,12 @@ detail::system_calls::size accept_one(int fd) noexcept {
 }
 
 std::error_code last_error() noexcept { return {errno, std::system_category()}; }
+
+bool is_file(const endpoint& at) {
+  return is_local(at) && reinterpret_cast<const ::sockaddr_un*>(at.data())->sun_path[0] != '\0';
+}
+
+void remove_file(const endpoint& at) noexcept { ::unlink(reinterpret_cast<const ::sockaddr_un*>(at.data())->sun_path); }
 
 io_handle bound(const endpoint& at, int type, const listen_options& options, std::error_code& error) {
   io_handle made = sockets::make(at.family(), type, error);
@@ -63,7 +70,6 @@ io_handle bound(const endpoint& at, int type, const listen_options& options, std
 }  // namespace
 
 // ---- socket_stream
-// ---------------------------------------------------------------------------------------------------
 
 void socket_stream::shutdown(shutdown_how how, std::error_code& error) noexcept {
   const io_handle::use used(handle_);
@@ -86,7 +92,6 @@ endpoint socket_stream::local_endpoint() const { return sockets::local_endpoint(
 endpoint socket_stream::remote_endpoint() const { return sockets::remote_endpoint(handle_); }
 
 // ---- tcp_stream
-// ------------------------------------------------------------------------------------------------------
 
 tcp_stream tcp_stream::connect(const endpoint& to, std::error_code& error) {
   require_family(to, false, "tcp_stream::connect");
@@ -133,7 +138,6 @@ void tcp_stream::set_keep_alive(bool on) {
 }
 
 // ---- unix_stream
-// -----------------------------------------------------------------------------------------------------
 
 unix_stream unix_stream::connect(const endpoint& to, std::error_code& error) {
   require_family(to, true, "unix_stream::connect");
@@ -158,12 +162,14 @@ std::pair<unix_stream, unix_stream> unix_stream::pair() {
 }
 
 // ---- listeners
-// -------------------------------------------------------------------------------------------------------
 
 listener::listener(const endpoint& at, const listen_options& options) {
   std::error_code error;
   handle_ = bound(at, SOCK_STREAM, options, error);
-  if (!error && ::listen(handle_.number(), options.backlog) != 0) error = last_error();
+  if (!error && ::listen(handle_.number(), options.backlog) != 0) {
+    error = last_error();
+    if (is_file(at)) remove_file(at);
+  }
   check(error, "listen at", at);
 }
 
@@ -218,7 +224,7 @@ tcp_stream tcp_listener::accept() {
 
 unix_listener::unix_listener(const endpoint& at, listen_options options)
     : listener((require_family(at, true, "unix_listener"), at), options) {
-  if (!at.to_string().starts_with("unix:@")) file_ = std::make_unique<const endpoint>(at);
+  if (is_file(at)) file_ = std::make_unique<const endpoint>(at);
 }
 
 unix_listener& unix_listener::operator=(unix_listener&& other) noexcept {
@@ -230,9 +236,9 @@ unix_listener& unix_listener::operator=(unix_listener&& other) noexcept {
   return *this;
 }
 
+// Only the call that closes the listener removes the file: later another listener may have a file of that name.
 void unix_listener::close() noexcept {
-  if (file_ && is_open()) ::unlink(reinterpret_cast<const ::sockaddr_un*>(file_->data())->sun_path);
-  listener::close();
+  if (handle_.close() && file_) remove_file(*file_);
 }
 
 unix_stream unix_listener::accept(std::error_code& error) { return unix_stream(accept_handle(error)); }
@@ -253,7 +259,6 @@ unix_stream unix_listener::accept() {
 }
 
 // ---- udp_socket
-// ------------------------------------------------------------------------------------------------------
 
 udp_socket::udp_socket(const endpoint& at) {
   require_family(at, false, "udp_socket");

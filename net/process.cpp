@@ -26,7 +26,7 @@ namespace {
   throw std::system_error(error, std::system_category(), "coir: process: " + what);
 }
 
-/// A number that is closed at the end.
+/// Owns a descriptor and closes it.
 class unique_fd {
  public:
   unique_fd() noexcept = default;
@@ -46,7 +46,7 @@ class unique_fd {
   int fd_ = -1;
 };
 
-/// What the child gets as one of its standard streams, and our end of it.
+/// The child's end of one of its standard streams, and ours.
 struct stream_ends {
   unique_fd theirs, ours;
 
@@ -83,7 +83,7 @@ class file_actions {
   ::posix_spawn_file_actions_t actions_;
 };
 
-/// No signal blocked, none ignored.
+/// Attributes of a child with no signal blocked and none ignored.
 class clean_signals {
  public:
   clean_signals() {
@@ -107,7 +107,8 @@ class clean_signals {
 std::vector<char*> pointers(std::vector<std::string>& of) {
   std::vector<char*> all;
   for (std::string& each : of) {
-    if (each.find('\0') != each.npos) throw std::invalid_argument("coir: process: a zero byte in an argument");
+    if (each.find('\0') != each.npos)
+      throw std::invalid_argument("coir: process: a zero byte in an argument or a variable");
     all.push_back(each.data());
   }
   all.push_back(nullptr);
@@ -118,8 +119,8 @@ std::vector<char*> pointers(std::vector<std::string>& of) {
 
 struct process::state {
   ::pid_t id = 0;
-  unique_fd handle;                // a pidfd; -1 on kernels without
-  std::optional<watched_fd> ends;  // of it
+  unique_fd handle;                // a pidfd; -1: the kernel has none
+  std::optional<watched_fd> ends;  // watches the pidfd; readable once the process has ended
   mutex waiting;
   std::optional<int> code;  // under `waiting`
   std::atomic<bool> ended{false};
@@ -127,6 +128,7 @@ struct process::state {
   pipe_stream in, out, err;
 
   int wait();
+  bool until_it_seems_ended();
   void reap(int flags);
 };
 
@@ -139,7 +141,8 @@ process::process(std::vector<std::string> argv, process_options options) : state
   out.open(options.out, false);
   err.open(options.err, false);
   file_actions actions;
-  // Theirs are above 2, unless this program has closed its own: then a copy is.
+  // The child's ends must be above 2, so that one dup2() does not overwrite another's source. They are unless this
+  // program has closed its own standard streams.
   for (stream_ends* each : {&in, &out, &err}) {
     if (each->theirs.get() < 0 || each->theirs.get() > 2) continue;
     const int copy = ::fcntl(each->theirs.get(), F_DUPFD_CLOEXEC, 3);
@@ -151,10 +154,12 @@ process::process(std::vector<std::string> argv, process_options options) : state
   if (err.theirs.get() >= 0) actions.put(err.theirs.get(), 2);
   if (options.err == standard_stream::to_out) actions.put(1, 2);
   if (options.directory) actions.enter(*options.directory);
-  // Ours first: what fails after the start would leave a child behind.
+  // Our ends are made before the child starts, since an error after that would leave the child behind.
   if (in.ours.get() >= 0) state_->in = pipe_stream(in.ours.release());
   if (out.ours.get() >= 0) state_->out = pipe_stream(out.ours.release());
   if (err.ours.get() >= 0) state_->err = pipe_stream(err.ours.release());
+  if (options.directory && options.directory->find('\0') != std::string::npos)
+    throw std::invalid_argument("coir: process: a zero byte in the directory");
   std::vector<char*> arguments = pointers(argv);
   std::vector<char*> environment;
   if (options.environment) environment = pointers(*options.environment);
@@ -162,12 +167,16 @@ process::process(std::vector<std::string> argv, process_options options) : state
   const int error = ::posix_spawnp(&state_->id, argv.front().c_str(), actions.get(), attributes.get(), arguments.data(),
                                    options.environment ? environment.data() : environ);
   if (error != 0) {
-    state_->detached = true;  // there is none
-    fail(error, argv.front());
+    state_->detached = true;  // there is no child to wait for
+    fail(error, options.directory ? argv.front() + " in " + *options.directory : argv.front());
   }
-  // The child cannot be gone: nobody waits for it but this.
+  // The id is still the child's: only this object waits for it.
   state_->handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, state_->id, 0)));
-  if (state_->handle.get() >= 0) state_->ends.emplace(state_->handle.get());
+  if (state_->handle.get() < 0) return;
+  try {
+    state_->ends.emplace(state_->handle.get());
+  } catch (const std::exception&) {  // wait() then blocks a thread instead
+  }
 }
 
 process::process(process&&) noexcept = default;
@@ -186,7 +195,7 @@ process::~process() {
   const uncancellable until_its_end;
   try {
     state_->wait();
-  } catch (const std::system_error&) {  // somebody else has waited for it: it is gone
+  } catch (const std::system_error&) {  // another part of the program has waited for the child: it is gone
   }
 }
 
@@ -202,14 +211,21 @@ void process::state::reap(int flags) {
 int process::state::wait() {
   const std::lock_guard locked(waiting);
   while (!code) {
-    if (ends) {
-      ends->wait(readiness::readable);
+    if (ends && until_it_seems_ended())
       reap(WNOHANG);
-    } else {
+    else
       blocking([this] { reap(0); });
-    }
   }
   return *code;
+}
+
+bool process::state::until_it_seems_ended() {
+  try {
+    ends->wait(readiness::readable);
+    return true;
+  } catch (const std::system_error&) {  // the kernel cannot watch it
+    return false;
+  }
 }
 
 int process::wait() { return state_->wait(); }

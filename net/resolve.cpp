@@ -47,7 +47,7 @@ answer ask(const std::string& host, const std::string& service, int flags) {
   return a;
 }
 
-/// Those that are under way. Never destroyed: a detached lookup may be the last to use it.
+/// The lookups of the process. Never destroyed, since a detached lookup may use it until the process ends.
 struct lookups {
   semaphore room{most_at_once};
   single_flight<std::string, answer> flights;
@@ -82,13 +82,16 @@ std::vector<endpoint> resolve(std::string_view host_text, std::string_view servi
     error.assign(EAI_NONAME, resolve_category());
     return {};
   }
-  answer a = ask(host, service, AI_NUMERICHOST | AI_NUMERICSERV);  // asks nobody
+  answer a = ask(host, service, AI_NUMERICHOST | AI_NUMERICSERV);  // does not block
   if (a.error == std::error_code(EAI_NONAME, resolve_category())) {
     if (!this_fiber::is_fiber()) {
       a = all_lookups().run(host, service);
     } else {
-      // In a fiber of its own: the caller may be cancelled, getaddrinfo() cannot.
-      task<answer> lookup = spawn([host, service] { return all_lookups().run(host, service); });
+      // A fiber of its own makes the lookup, so that a cancelled caller can leave: getaddrinfo() cannot be interrupted.
+      task<answer> lookup = spawn([host, service] {
+        const uncancellable until_the_answer;
+        return all_lookups().run(host, service);
+      });
       try {
         lookup.wait();
       } catch (const cancelled&) {

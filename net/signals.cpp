@@ -1,10 +1,12 @@
-// Signals as values. A handler may do next to nothing: it marks the signal and writes a byte to a pipe; a thread reads
-// the pipe and hands the signals to the channels. So the process has a thread that deadlock detection does not know: a
-// signal may always come.
+// Signals as values. A signal handler may call almost nothing, so it only marks the signal and writes a byte to a pipe.
+// A thread reads the pipe and sends the marked signals to the channels. Deadlock detection does not know this thread,
+// and so reports no deadlock while the process waits for signals: one may always come.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -24,7 +26,7 @@ namespace {
 
 constexpr int signal_count = 65;  // 1 to 64
 
-// What the handler touches.
+// The state that the handler uses.
 std::array<std::atomic<bool>, signal_count> come;
 std::atomic<int> bell{-1};
 
@@ -32,7 +34,7 @@ extern "C" void coir_note_signal(int signal) {
   const int error = errno;
   come[static_cast<std::size_t>(signal)].store(true, std::memory_order_release);
   const char byte = 0;
-  // If the pipe is full the thread has something to read, and will see the mark.
+  // If the pipe is full, the thread is going to wake up anyway and sees the mark.
   [[maybe_unused]] const auto written =
       ::syscall(SYS_write, bell.load(std::memory_order_relaxed), &byte, 1);  // past libcoir_hooks
   errno = error;
@@ -44,6 +46,7 @@ class dispatcher {
     const std::lock_guard locked(mutex_);
     start();
     subscription s{{}, {}, make_chan<int>(wanted.size())};
+    s.unread.reserve(wanted.size());
     for (const int signal : wanted) s.wanted[static_cast<std::size_t>(signal)] = true;
     const recv_chan<int> result = s.to;
     all_.push_back(std::move(s));
@@ -54,15 +57,15 @@ class dispatcher {
  private:
   struct subscription {
     std::array<bool, signal_count> wanted;
-    std::array<bool, signal_count> queued;  // since the channel was last seen empty
+    std::vector<int> unread;  // the signals in the channel, oldest first; those read since give() come before them
     chan<int> to;
 
+    // A signal is in the channel at most once, so the channel is never full. If a reader takes the signal during this
+    // call, the signal was still unread when it came again, so the new one counts as a repeat.
     void give(int signal) {
-      // It never is full: each signal is in it once at most.
-      if (to.len() == 0) queued.fill(false);
-      bool& there = queued[static_cast<std::size_t>(signal)];
-      if (there) return;
-      there = true;
+      unread.erase(unread.begin(), unread.end() - static_cast<std::ptrdiff_t>(std::min(to.len(), unread.size())));
+      if (std::find(unread.begin(), unread.end(), signal) != unread.end()) return;
+      unread.push_back(signal);
       to.try_send(signal);
     }
   };
@@ -75,7 +78,7 @@ class dispatcher {
     try {
       sigset_t all, before;
       ::sigfillset(&all);
-      ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread handles none itself
+      ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread blocks all signals
       struct unmask {
         sigset_t& to;
         ~unmask() { ::pthread_sigmask(SIG_SETMASK, &to, nullptr); }
@@ -117,7 +120,7 @@ class dispatcher {
 };
 
 dispatcher& the_dispatcher() {
-  static dispatcher& one = *new dispatcher;  // its thread runs until the process ends
+  static dispatcher& one = *new dispatcher;  // never destroyed: its thread runs until the process ends
   return one;
 }
 

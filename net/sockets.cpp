@@ -1,14 +1,15 @@
 #include <coir/detail/sockets.hpp>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <new>
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <coir/runtime.hpp>
+#include <coir/detail/park.hpp>
 
 namespace coir::detail::sockets {
 
@@ -26,18 +27,20 @@ net::endpoint ask(const io_handle& of, question f, const char* what) {
   return {reinterpret_cast<const ::sockaddr*>(&address), size};
 }
 
-/// The queue of the listener is full. Of local sockets the system does not tell when it is not any more.
-int connect_in_thread(int fd, const net::endpoint& to) {
-  return blocking([&] {
-    const int flags = ::fcntl(fd, F_GETFL);
-    ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
-    int error = 0;
-    do error = ::connect(fd, to.data(), to.size()) == 0 ? 0 : errno;
-    while (error == EINTR);
-    ::fcntl(fd, F_SETFL, flags);
-    return error;
-  });
-}
+/// The pauses between the tries to connect to a local socket whose listener's queue is full. The system does not say
+/// when there is room, so each pause is longer than the one before.
+class pauses {
+ public:
+  /// Throws `cancelled`.
+  void sleep() {
+    park_until(deadline_after(next_));
+    next_ = std::min(2 * next_, longest);
+  }
+
+ private:
+  static constexpr std::chrono::microseconds longest{10'000};
+  std::chrono::microseconds next_{100};
+};
 
 }  // namespace
 
@@ -66,14 +69,13 @@ io_handle connect(const net::endpoint& to, std::error_code& error) {
   if (error) return {};
   const io_handle::use used(made);
   if (to.family() != AF_UNIX) set_option(made, IPPROTO_TCP, TCP_NODELAY, 1, error);
+  pauses before_next;
   while (!error) {
     const std::uint32_t seen = used->edges(io_way::write);
     const system_calls::size n = system_calls::connect(used.number(), to.data(), to.size());
     if (n == 0 || n == -EISCONN) return made;
     if (n == -EAGAIN && to.family() == AF_UNIX) {
-      const int in_thread = connect_in_thread(used.number(), to);
-      if (in_thread == 0) return made;
-      error.assign(in_thread, std::system_category());
+      before_next.sleep();
     } else if (n == -EINPROGRESS || n == -EALREADY || n == -EINTR) {
       used.wait(io_way::write, seen, "connect", error);
     } else {

@@ -15,7 +15,7 @@ namespace {
 
 size result(::ssize_t n) noexcept { return n >= 0 ? n : -errno; }
 
-/// While one lives, a write to a pipe that nobody reads raises no SIGPIPE in this thread. There is no flag for that.
+/// While one lives, a write to a pipe without a reader raises no SIGPIPE in this thread: write() has no flag for that.
 class without_sigpipe {
  public:
   without_sigpipe() noexcept {
@@ -86,7 +86,7 @@ size writev_pipe(int fd, const ::iovec* from, int n) noexcept {
 }
 
 size send_file(int to, int from, ::off_t& offset, std::size_t n) noexcept {
-  // sendfile() has no flag against the signal, for sockets neither.
+  // sendfile() has no flag against the signal either, even for sockets.
   without_sigpipe guard;
   return guard.done(::sendfile(to, from, &offset, n));
 }

@@ -20,13 +20,28 @@ using detail::descriptor;
 using detail::descriptor_watches;
 using detail::io_way;
 
-int ask(std::span<::pollfd> fds, int timeout) {
+int ask(std::span<::pollfd> fds) {
   for (;;) {
-    const int n = ::poll(fds.data(), fds.size(), timeout);
+    const int n = ::poll(fds.data(), fds.size(), 0);
     if (n >= 0) return n;
-    if (errno != EINTR || timeout != 0) throw std::system_error(errno, std::system_category(), "coir: poll");
+    if (errno != EINTR) throw std::system_error(errno, std::system_category(), "coir: poll");
   }
 }
+
+/// A section in which the number of a descriptor is not given back to the kernel.
+class section {
+ public:
+  section(descriptor& of, descriptor::generation g) : of_(of), generation_(g) {
+    if (!of.begin(g)) throw std::system_error(net::errc::closed, "coir: watched_fd");
+  }
+  ~section() { of_.end(generation_); }
+  section(const section&) = delete;
+  section& operator=(const section&) = delete;
+
+ private:
+  descriptor& of_;
+  descriptor::generation generation_;
+};
 
 constexpr short events_of(readiness want) noexcept {
   short events = 0;
@@ -48,11 +63,12 @@ constexpr readiness readiness_of(short events) noexcept {
 
 int poll(std::span<::pollfd> fds, std::chrono::milliseconds timeout) {
   const deadline until = timeout.count() < 0 ? detail::no_deadline : detail::deadline_after(timeout);
-  if (const int n = ask(fds, 0); n != 0 || timeout.count() == 0) return n;
+  if (const int n = ask(fds); n != 0 || timeout.count() == 0) return n;
   descriptor_watches all(fds);
   for (;;) {
     all.look();
-    if (const int n = ask(fds, 0); n != 0) return n;
+    if (const int n = ask(fds); n != 0) return n;
+    if (const int n = all.mark_closed(fds); n != 0) return n;
     if (until != detail::no_deadline && until <= detail::now()) return 0;
     all.sleep("poll", until);
   }
@@ -92,6 +108,7 @@ readiness watched_fd::wait(readiness want, deadline until) {
   ::pollfd one{fd_, events_of(want), 0};
   const std::span<::pollfd> fds(&one, 1);
   if (descriptor_ == nullptr) throw std::system_error(EBADF, std::system_category(), "coir: watched_fd: moved from");
+  const section used(*descriptor_, generation_);
   const bool both = (one.events & POLLOUT) != 0 && (one.events & POLLIN) != 0;
   std::optional<descriptor_watches> all;
   if (both) all.emplace(fds);
@@ -99,7 +116,8 @@ readiness watched_fd::wait(readiness want, deadline until) {
   for (;;) {
     const std::uint32_t seen = descriptor_->edges(way);
     if (both) all->look();
-    if (ask(fds, 0) != 0) return readiness_of(one.revents);
+    if (ask(fds) != 0) return readiness_of(one.revents);
+    if (!descriptor_->is_open(generation_)) throw std::system_error(net::errc::closed, "coir: watched_fd");
     if (until != detail::no_deadline && until <= detail::now()) return readiness::none;
     if (both)
       all->sleep("poll", until);

@@ -22,11 +22,12 @@ class descriptor_watches::joined {
 descriptor_watches::descriptor_watches(std::span<const ::pollfd> fds) {
   all_.reserve(2 * fds.size());
   try {
-    for (const ::pollfd& each : fds) {
+    for (std::size_t i = 0; i < fds.size(); ++i) {
+      const ::pollfd& each = fds[i];
       if (each.fd < 0) continue;
       const bool writes = (each.events & POLLOUT) != 0;
-      if ((each.events & ~POLLOUT) != 0 || !writes) add(each.fd, io_way::read);
-      if (writes) add(each.fd, io_way::write);
+      if ((each.events & ~POLLOUT) != 0 || !writes) add(i, each.fd, io_way::read);
+      if (writes) add(i, each.fd, io_way::write);
     }
   } catch (...) {
     unwatch();
@@ -36,20 +37,36 @@ descriptor_watches::descriptor_watches(std::span<const ::pollfd> fds) {
 
 descriptor_watches::~descriptor_watches() { unwatch(); }
 
-void descriptor_watches::add(int fd, io_way way) {
+void descriptor_watches::add(std::size_t at, int fd, io_way way) {
   descriptor& on = descriptor::watch(fd);
   watch& w = all_.emplace_back();  // there is room
+  w.at = at;
   w.on = &on;
   w.generation = on.current();
+  w.used = on.begin(w.generation);
   w.way = way;
 }
 
 void descriptor_watches::unwatch() noexcept {
-  for (watch& w : all_) w.on->unwatch(w.generation);
+  for (watch& w : all_) {
+    if (w.used) w.on->end(w.generation);
+    w.on->unwatch(w.generation);
+  }
 }
 
 void descriptor_watches::look() noexcept {
   for (watch& w : all_) w.seen = w.on->edges(w.way);
+}
+
+int descriptor_watches::mark_closed(std::span<::pollfd> fds) const noexcept {
+  int closed = 0;
+  for (const watch& w : all_) {
+    ::pollfd& of = fds[w.at];
+    if (w.on->is_open(w.generation) || of.revents != 0) continue;
+    of.revents = POLLNVAL;
+    ++closed;
+  }
+  return closed;
 }
 
 bool descriptor_watches::sleep(const char* what, deadline until) {

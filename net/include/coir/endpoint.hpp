@@ -1,8 +1,8 @@
-// endpoint: where a socket is, or shall be: an IPv4 or IPv6 address with a port, or the path of a local socket.
+// endpoint: the address of a socket: an IPv4 or IPv6 address with a port, or the path of a local socket.
 //
 //   coir::net::endpoint("127.0.0.1:80")   coir::net::endpoint("[::1]:80")   coir::net::endpoint("unix:/run/app.sock")
 //
-// A value; thread safety as of an int.
+// It is a value, with the thread safety of an int.
 #pragma once
 
 #include <compare>
@@ -18,20 +18,20 @@ namespace coir::net {
 
 class endpoint {
  public:
-  /// Of no family: no socket can be bound to it or connected with it.
+  /// An endpoint without a family. No socket can be bound to it or connected with it.
   endpoint() noexcept = default;
 
-  /// From text: `a.b.c.d:port`, `[x:y::z]:port`, `[fe80::1%eth0]:port`, `unix:path`, `unix:@name` (Linux's abstract
-  /// names, which are no files). Names of hosts are for resolve(). Throws std::invalid_argument, with the text in its
-  /// message.
+  /// Parses `a.b.c.d:port`, `[x:y::z]:port`, `[fe80::1%eth0]:port`, `unix:path` or `unix:@name` (an abstract name of
+  /// Linux, which is no file). It does not look up host names: resolve() does. Throws std::invalid_argument, whose
+  /// message contains the text.
   explicit endpoint(std::string_view text);
 
-  /// From what the system gave. Throws std::invalid_argument if it is too long.
+  /// Copies an address that the system has given. Throws std::invalid_argument if it is too long.
   endpoint(const ::sockaddr* address, ::socklen_t size);
 
-  int family() const noexcept { return address_.ss_family; }  ///< AF_INET, AF_INET6, AF_UNIX; AF_UNSPEC: none
-  std::uint16_t port() const noexcept;                        ///< 0: none, or any
-  std::string to_string() const;                              ///< what the constructor takes; empty: of no family
+  int family() const noexcept { return address_.ss_family; }  ///< AF_INET, AF_INET6 or AF_UNIX; AF_UNSPEC: no family
+  std::uint16_t port() const noexcept;                        ///< 0: no port, or any port
+  std::string to_string() const;                              ///< as the constructor takes it; empty without a family
 
   const ::sockaddr* data() const noexcept { return reinterpret_cast<const ::sockaddr*>(&address_); }
   ::socklen_t size() const noexcept { return size_; }
@@ -43,14 +43,16 @@ class endpoint {
   ::socklen_t size_ = sizeof(::sa_family_t);
 };
 
-/// The addresses of a host and a service, in the order in which to try them: getaddrinfo(), for TCP. Names are looked
-/// up off the processors, at most 16 at a time in the process; callers who ask for the same at the same time share one
-/// answer. An empty host is this machine itself; a service is a name ("http") or a port. Blocks; throws
-/// std::system_error (of resolve_category(), or the system's), and `cancelled`: the lookup goes on without the caller.
+/// The addresses of a host and a service, in the order in which to try them, as getaddrinfo() gives them for TCP.
+///
+/// The lookup blocks a thread, not a processor. At most 16 lookups run at a time in the process. Callers that ask for
+/// the same name at the same time share one answer. An empty host means this machine. A service is a name ("http") or a
+/// port. Blocks. Throws std::system_error (of resolve_category() or of the system), and `cancelled`; the lookup then
+/// goes on without the caller.
 std::vector<endpoint> resolve(std::string_view host, std::string_view service);
 std::vector<endpoint> resolve(std::string_view host, std::string_view service, std::error_code& error);
 
-/// The category of the errors of getaddrinfo(): its codes are EAI_NONAME and the like.
+/// The category of the errors of getaddrinfo(). Its codes are EAI_NONAME and the like.
 const std::error_category& resolve_category() noexcept;
 
 }  // namespace coir::net

@@ -1,8 +1,8 @@
 // Descriptors that can be polled, pipes, signals and processes, for fibers.
 //
-// Each call blocks the calling fiber, or the thread outside of fibers; in a cancelled fiber it throws `cancelled` if it
-// would block. A wait here is no deadlock. Regular files are always ready: what reads a disk goes through
-// coir::blocking().
+// Each call blocks the calling fiber, or the calling thread outside of fibers. In a cancelled fiber, a call that would
+// block throws `cancelled`. A fiber that waits here does not count for a deadlock. The kernel reports regular files as
+// always ready, so code that reads a disk should run in coir::blocking().
 #pragma once
 
 #include <chrono>
@@ -26,9 +26,8 @@
 namespace coir {
 
 // ---- descriptors
-// -------------------------------------------------------------------------------------------------------
 
-/// What a descriptor is ready for; flags.
+/// What a descriptor is ready for. The values are flags.
 enum class readiness : std::uint8_t { none = 0, readable = 1, writable = 2, hang_up = 4, error = 8 };
 
 constexpr readiness operator|(readiness a, readiness b) noexcept {
@@ -38,21 +37,23 @@ constexpr readiness operator&(readiness a, readiness b) noexcept {
   return static_cast<readiness>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
 
-/// Any descriptor that can be polled, of whatever library. It is not owned: it must stay open until this is gone. Who
-/// uses it is to put it into non-blocking mode; this does not. Move-only; any number of fibers and threads may wait.
+/// A descriptor of another library, or of the program, that can be polled. A watched_fd does not own the descriptor,
+/// which must stay open as long as the watched_fd lives, and does not make it non-blocking: the caller must. Move-only.
+/// Any number of fibers and threads may wait on one watched_fd.
 class watched_fd {
  public:
-  /// Throws std::system_error: EBADF, EPERM if it cannot be polled (a regular file).
+  /// Throws std::system_error: EBADF, or EPERM if the descriptor cannot be polled (a regular file).
   explicit watched_fd(int fd);
   ~watched_fd();
   watched_fd(watched_fd&& other) noexcept;
   watched_fd& operator=(watched_fd&& other) noexcept;
 
-  /// Blocks until it is ready for something of `want`, or for hang_up or error, which always count; returns for what.
-  /// As poll(2) means it: what is ready already returns at once. Throws std::system_error.
+  /// Blocks until the descriptor is ready for one of `want`, or has a hang-up or an error, and returns all of these
+  /// that hold. As with poll(2), a descriptor that is ready already makes it return at once. Throws std::system_error;
+  /// the error is net::errc::closed if coir owns the descriptor and the owner has closed it.
   readiness wait(readiness want) { return wait(want, detail::no_deadline); }
 
-  /// none: the time is over.
+  /// The same with a limit. `none`: the time has run out.
   template <class Rep, class Period>
   readiness wait_for(readiness want, std::chrono::duration<Rep, Period> d) {
     return wait(want, detail::deadline_after(d));
@@ -73,82 +74,86 @@ class watched_fd {
   detail::descriptor::generation generation_ = 0;
 };
 
-/// As ::poll: blocks until one of the descriptors is ready, sets their `revents` and returns how many are; 0: the time
-/// is over. A negative time is none, a negative fd is passed over. Throws std::system_error.
+/// As ::poll: blocks until one of the descriptors is ready, sets their `revents` and returns how many are ready; 0: the
+/// time has run out. A negative timeout means no limit. An entry with a negative fd is ignored. A descriptor that its
+/// coir owner closes meanwhile gets POLLNVAL. Throws std::system_error.
 int poll(std::span<::pollfd> fds, std::chrono::milliseconds timeout);
 
 // ---- pipes
-// -----------------------------------------------------------------------------------------------------------
 
-/// One end of a pipe: <coir/detail/byte_stream.hpp> says what it does. A write to a pipe that nobody reads is
-/// std::errc::broken_pipe, and raises no signal.
+/// One end of a pipe. <coir/detail/byte_stream.hpp> documents its operations. A write to a pipe whose read end is
+/// closed fails with std::errc::broken_pipe and raises no signal.
 class pipe_stream : public detail::byte_stream {
  public:
   pipe_stream() noexcept : byte_stream(kind::pipe) {}  ///< closed
 
-  /// Takes over an end that somebody else has made: from here on it is in non-blocking mode, and closed by this alone.
-  /// Throws std::system_error; then it is closed already.
+  /// Takes over an open descriptor and makes it non-blocking. From here on only this object may close it. Throws
+  /// std::system_error; the descriptor is closed then.
   explicit pipe_stream(int fd);
 };
 
-/// The end to read from, and the end to write to. Throws std::system_error.
+/// A new pipe: its read end and its write end. Throws std::system_error.
 std::pair<pipe_stream, pipe_stream> make_pipe();
 
 // ---- signals
-// ---------------------------------------------------------------------------------------------------------
 
-/// A channel of these signals, as they come to the process; from the call on they do nothing else any more (SIGTERM
-/// does not end the process), also after the channel is gone. A reader that is slow misses repeats, but of each signal
-/// never the first. Every channel gets every signal that it asked for. Not of signals that the program raises by an
-/// error (SIGSEGV). Throws std::invalid_argument for what is no signal, SIGKILL and SIGSTOP; std::system_error.
+/// A channel that receives these signals when they come to the process.
+///
+/// From the call on, the signals have no other effect: SIGTERM does not end the process any more, even after the
+/// channel is gone. Each channel gets every signal that it was made for. A signal that is still unread in the channel
+/// is not queued again; a signal that comes after it was read is. Do not use it for signals that an error of the
+/// program raises (SIGSEGV). The subscription lasts until the process ends, so call this once, not in a loop. Throws
+/// std::invalid_argument for SIGKILL, SIGSTOP and numbers that are no signal, and std::system_error.
 /// Semantics: Go, os/signal.Notify.
 recv_chan<int> signals(std::initializer_list<int> wanted);
 
 // ---- processes
-// -------------------------------------------------------------------------------------------------------
 
-/// Where a standard stream of a process leads.
+/// Where a standard stream of a child process leads.
 enum class standard_stream : std::uint8_t {
   pipe,     ///< to in(), out() or err()
-  inherit,  ///< where this program's own leads
-  null,     ///< nowhere: /dev/null
-  to_out,   ///< err alone: where its out leads
+  inherit,  ///< to the same place as this program's own stream
+  null,     ///< to /dev/null
+  to_out,   ///< for err only: to the same place as the child's out
 };
 
 struct process_options {
   standard_stream in = standard_stream::pipe;
   standard_stream out = standard_stream::pipe;
   standard_stream err = standard_stream::pipe;
-  std::optional<std::string> directory;                 ///< to run in; nothing: this program's
-  std::optional<std::vector<std::string>> environment;  ///< "NAME=value"; nothing: this program's
+  std::optional<std::string> directory = std::nullopt;                 ///< the working directory; none: this program's
+  std::optional<std::vector<std::string>> environment = std::nullopt;  ///< "NAME=value"; none: this program's
 };
 
-/// Another program, from its start to its end. in(), out() and err() may be used by fibers of their own; wait(), kill()
-/// from anywhere at once. Move-only.
+/// A child process, from its start to its end. Different fibers may use in(), out() and err() at the same time, and
+/// wait() and kill() may be called from any fiber or thread. Move-only.
 class process {
  public:
-  /// Starts argv[0], looked for as a shell does, with these arguments, no signal blocked and none ignored. Throws
-  /// std::system_error if it is not there or cannot be started, std::invalid_argument if argv is empty.
+  /// Starts argv[0] with these arguments. The program is searched for in PATH, as a shell does. It starts with no
+  /// signal blocked or ignored. Throws std::system_error if the program does not exist or cannot be started, and
+  /// std::invalid_argument if argv is empty or contains a zero byte.
   explicit process(std::vector<std::string> argv, process_options options = {});
 
-  /// Closes the pipes and waits for its end (without being cancelled), unless it was detached.
+  /// Unless the process was detached, closes the pipes and waits for its end. Cancellation does not interrupt this
+  /// wait.
   ~process();
   process(process&&) noexcept;
   process& operator=(process&&) noexcept;
 
-  /// Blocks until it has ended; returns its exit code, or 128 + the signal that ended it. Again: the same. What it
-  /// writes must be read meanwhile: it waits, as always, if a pipe is full. Throws std::system_error.
+  /// Blocks until the process has ended. Returns its exit code, or 128 + the number of the signal that ended it; later
+  /// calls return the same. Some other fiber must read what the process writes, since it blocks when a pipe is full.
+  /// Throws std::system_error.
   int wait();
 
-  /// Sends it a signal. Nothing if it has ended. Throws std::system_error.
+  /// Sends a signal to the process. Does nothing if the process has ended. Throws std::system_error.
   void kill(int signal);
 
-  /// Leaves it alone: the destructor does not wait. When it ends it stays a zombie as long as this program runs.
+  /// The destructor will not wait. The process stays a zombie from its end until this program ends.
   void detach() noexcept;
 
   ::pid_t id() const noexcept;
 
-  /// Closed, if they lead elsewhere.
+  /// This program's ends of the pipes. A stream that leads elsewhere is closed here.
   pipe_stream& in() noexcept;
   pipe_stream& out() noexcept;
   pipe_stream& err() noexcept;

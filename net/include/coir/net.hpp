@@ -3,15 +3,16 @@
 //   coir::net::tcp_listener listener(coir::net::endpoint("0.0.0.0:8080"));
 //   for (;;) coir::go([s = listener.accept()]() mutable { serve(s); });
 //
-// Each operation blocks the calling fiber, or the thread outside of fibers, and has two forms: one throws
-// std::system_error, the other has a std::error_code& last, which it sets or clears. Both throw `cancelled` in a
-// cancelled fiber, if they would block; the bodies of coir::timeout end them in the same way. What the errors are, what
-// streams have in common, and who may do what at the same time: <coir/detail/byte_stream.hpp>.
+// Each operation blocks the calling fiber, or the calling thread outside of fibers. It has two forms: one throws
+// std::system_error, the other takes a std::error_code& last, which it sets or clears. In a cancelled fiber, and in an
+// expired coir::timeout, an operation of either form that would block throws `cancelled`. The operations that all
+// streams have, their errors and their thread safety are documented in <coir/detail/byte_stream.hpp>.
 //
-// Sockets are closed by their destructors. All are in non-blocking mode and are not inherited by programs that are
-// started. A wait for a socket is no deadlock. After fork() the child must not use coir: <coir/io.hpp> has `process`.
+// The destructor closes a socket. All sockets are non-blocking, and programs that are started do not inherit them. A
+// fiber that waits for a socket does not count for a deadlock. A child made by fork() must not use coir; use `process`
+// of <coir/io.hpp> instead.
 //
-// Semantics: POSIX sockets; names and defaults as Go's package net, where POSIX leaves a choice.
+// Semantics: POSIX sockets. Where POSIX leaves a choice, the names and defaults are those of Go's package net.
 #pragma once
 
 #include <chrono>
@@ -33,10 +34,11 @@ namespace coir::net {
 
 enum class shutdown_how { read, write, both };
 
-/// What tcp_stream and unix_stream share, beside what pipes have too.
+/// The operations that tcp_stream and unix_stream share and pipe_stream does not have.
 class socket_stream : public detail::byte_stream {
  public:
-  /// Ends one side or both: the peer reads the end of the stream, who reads here gets 0. From any fiber or thread.
+  /// Ends one direction or both. After `write` the peer reads the end of the stream; after `read` reads on this side
+  /// return 0. May be called from any fiber or thread.
   void shutdown(shutdown_how how);
   void shutdown(shutdown_how how, std::error_code& error) noexcept;
 
@@ -47,18 +49,18 @@ class socket_stream : public detail::byte_stream {
   using byte_stream::byte_stream;
 };
 
-/// A TCP connection. Small writes leave at once (TCP_NODELAY), as in Go; set_no_delay(false) lets the system collect
-/// them.
+/// A TCP connection. As in Go, the system sends small writes at once (TCP_NODELAY); after set_no_delay(false) it may
+/// collect them first.
 class tcp_stream : public socket_stream {
  public:
   /// Closed.
   tcp_stream() noexcept : socket_stream(kind::tcp) {}
 
-  /// Connects; with the second form of error the stream is closed.
+  /// Connects. If the second form reports an error, it returns a closed stream.
   static tcp_stream connect(const endpoint& to);
   static tcp_stream connect(const endpoint& to, std::error_code& error);
 
-  /// Tries the addresses that resolve() gives one after the other; the error is that of the last.
+  /// Tries the addresses of resolve() one after the other. The error is that of the last one.
   static tcp_stream connect(std::string_view host, std::string_view service);
   static tcp_stream connect(std::string_view host, std::string_view service, std::error_code& error);
 
@@ -72,16 +74,17 @@ class tcp_stream : public socket_stream {
   explicit tcp_stream(detail::io_handle handle) noexcept : socket_stream(kind::tcp, std::move(handle)) {}
 };
 
-/// A connection between processes of this machine.
+/// A connection between two processes of this machine.
 class unix_stream : public socket_stream {
  public:
   unix_stream() noexcept : socket_stream(kind::local) {}
 
-  /// If the listener's queue is full this waits in the system, in a thread, and is not cancelled.
+  /// Connects. While the listener's queue is full it tries again, at least every 10 ms, since the system does not say
+  /// when there is room.
   static unix_stream connect(const endpoint& to);
   static unix_stream connect(const endpoint& to, std::error_code& error);
 
-  /// Two that are connected with each other. Throws std::system_error.
+  /// Two streams that are connected to each other. Throws std::system_error.
   static std::pair<unix_stream, unix_stream> pair();
 
  private:
@@ -90,10 +93,10 @@ class unix_stream : public socket_stream {
 };
 
 struct listen_options {
-  int backlog = 4096;         ///< connections that wait for accept(); the system may allow fewer
-  bool reuse_address = true;  ///< bind beside connections of an earlier run that have not quite ended (SO_REUSEADDR)
-  bool reuse_port = false;    ///< share the port with other listeners (SO_REUSEPORT)
-  bool ipv6_only = false;     ///< "[::]:80" takes no IPv4 connections
+  int backlog = 4096;         ///< how many connections may wait for accept(); the system may allow fewer
+  bool reuse_address = true;  ///< bind although connections of an earlier run are still ending (SO_REUSEADDR)
+  bool reuse_port = false;    ///< let other listeners use the same port (SO_REUSEPORT)
+  bool ipv6_only = false;     ///< "[::]:80" accepts no IPv4 connections
 };
 
 /// Accepts connections. Any number of fibers and threads may call accept() at once.
@@ -101,7 +104,7 @@ class listener : public detail::io_owner {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// Until when accept() may block: calls to come, and those that wait already. Nothing: without end.
+  /// Sets the time until which accept() may block, for later calls and for calls that wait already. nullopt: no limit.
   void set_deadline(std::optional<time_point> until) noexcept;
 
   endpoint local_endpoint() const;
@@ -114,22 +117,22 @@ class listener : public detail::io_owner {
 
 class tcp_listener : public listener {
  public:
-  /// Binds and listens. Throws std::system_error (address_in_use, permission_denied, ...), std::invalid_argument if the
-  /// endpoint is none of TCP.
+  /// Binds and listens. Throws std::system_error (address_in_use, permission_denied, ...), and std::invalid_argument if
+  /// the endpoint has no IP address.
   explicit tcp_listener(const endpoint& at, listen_options options = {});
 
-  /// Blocks until there is a connection. One that the peer has given up meanwhile is passed over. Without descriptors
-  /// (EMFILE) it throws, and the connection waits for the next call.
+  /// Blocks until there is a connection and returns it. A connection that failed before it was accepted is skipped. If
+  /// the process has no descriptor left (EMFILE), it throws, and the connection stays queued for the next call.
   tcp_stream accept();
   tcp_stream accept(std::error_code& error);
 
-  /// Nothing: it would block.
+  /// nullopt: accept() would block.
   std::optional<tcp_stream> try_accept();
 };
 
 class unix_listener : public listener {
  public:
-  /// Makes the socket's file; there must be none of that name. It is removed by close() and by the destructor.
+  /// Creates the socket's file, which must not exist yet. close() and the destructor remove it.
   explicit unix_listener(const endpoint& at, listen_options options = {});
   ~unix_listener() { close(); }
   unix_listener(unix_listener&&) noexcept = default;
@@ -141,28 +144,28 @@ class unix_listener : public listener {
   void close() noexcept;
 
  private:
-  std::unique_ptr<const endpoint> file_;  // which close() removes
+  std::unique_ptr<const endpoint> file_;  // close() removes it; null: an abstract name
 };
 
-/// Datagrams. Any number of fibers and threads may send and receive at once.
+/// A socket for datagrams. Any number of fibers and threads may send and receive at once.
 class udp_socket : public detail::io_owner {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// Bound to an address: port 0 is any that is free. Throws as tcp_listener does.
+  /// Binds to an address; port 0 means any free port. Throws as tcp_listener does.
   explicit udp_socket(const endpoint& at);
 
-  /// To whom send() sends, and from whom alone datagrams are taken from now on.
+  /// Sets the peer: send() sends to it, and from now on only its datagrams are received.
   void connect(const endpoint& to);
   void connect(const endpoint& to, std::error_code& error) noexcept;
 
-  /// Sends one datagram; blocks if the system has no room for it.
+  /// Sends one datagram. Blocks while the system has no room for it.
   void send_to(std::span<const std::byte> datagram, const endpoint& to);
   void send_to(std::span<const std::byte> datagram, const endpoint& to, std::error_code& error);
   void send(std::span<const std::byte> datagram);
   void send(std::span<const std::byte> datagram, std::error_code& error);
 
-  /// Receives one; returns its size. What does not fit into `into` is lost.
+  /// Receives one datagram and returns its size. Bytes that do not fit into `into` are lost.
   std::size_t receive_from(std::span<std::byte> into, endpoint& from);
   std::size_t receive_from(std::span<std::byte> into, endpoint& from, std::error_code& error);
   std::size_t receive(std::span<std::byte> into);

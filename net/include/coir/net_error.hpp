@@ -1,7 +1,7 @@
-// Errors of streams that no operating system has a number for.
+// The errors of streams that the operating system has no number for.
 //
-// They are reported as std::error_code, or in a std::system_error, like the system's own: test for them with
-// `error == coir::net::errc::closed`. A deadline that has passed is std::errc::timed_out.
+// They are reported as the system's own errors are: in a std::error_code or a std::system_error. Test for them with
+// `error == coir::net::errc::closed`. A deadline that has passed is reported as std::errc::timed_out.
 #pragma once
 
 #include <system_error>
@@ -10,8 +10,8 @@
 namespace coir::net {
 
 enum class errc {
-  closed = 1,     ///< the stream, socket or listener was closed on this side, by this fiber or by another one
-  end_of_stream,  ///< the peer has ended before all that was asked for had come
+  closed = 1,     ///< this side has closed the stream, socket or listener, in this fiber or another one
+  end_of_stream,  ///< the peer has ended the stream before all requested bytes had come
 };
 
 const std::error_category& error_category() noexcept;

@@ -1,15 +1,16 @@
-// What the streams of coir have in common: tcp_stream, unix_stream, pipe_stream.
+// The operations that all streams of coir have: tcp_stream, unix_stream, pipe_stream.
 //
-// One fiber or thread at a time may read, and one may write; any may close(), set a deadline or shut down meanwhile.
-// What happens before a write happens before the return of the read that gets its bytes, if both ends are coir's.
+// One fiber or thread at a time may read, and one may write. Any other may call close(), shutdown() or set a deadline
+// meanwhile. If both ends belong to coir, a write happens before the return of the read that gets its bytes.
 //
-// Each operation blocks the calling fiber, or the thread outside of fibers, and has two forms. One throws
-// std::system_error. The other has a std::error_code& last, which it sets or clears, and returns how much was done.
-// Both throw `cancelled` in a cancelled fiber, but only if they would block: what has arrived is read. The errors:
-//   net::errc::closed          closed on this side, before or meanwhile
-//   net::errc::end_of_stream   read(): the peer has ended before all had come
+// Each operation blocks the calling fiber, or the calling thread outside of fibers. It has two forms. One throws
+// std::system_error. The other takes a std::error_code& last, which it sets or clears, and returns how many bytes it
+// has transferred. In a cancelled fiber both throw `cancelled`, but only if they would block: bytes that have arrived
+// are read first. The errors:
+//   net::errc::closed          this side has closed the stream, before the call or during it
+//   net::errc::end_of_stream   read(): the peer has ended the stream before `into` was full
 //   std::errc::timed_out       the deadline has passed, and the operation would block
-//   others                     the system's: connection_reset, broken_pipe, ...
+//   others                     errors of the system: connection_reset, broken_pipe, ...
 // A stream never raises SIGPIPE.
 #pragma once
 
@@ -35,34 +36,36 @@ class byte_stream : public io_owner {
   byte_stream(byte_stream&&) noexcept = default;
   byte_stream& operator=(byte_stream&&) noexcept = default;  ///< closes what it had
 
-  /// Reads what has come, at least a byte. 0: the end of the stream, or `into` is empty.
+  /// Reads the bytes that have arrived, at least one. 0: the end of the stream, or `into` is empty.
   std::size_t read_some(std::span<std::byte> into);
   std::size_t read_some(std::span<std::byte> into, std::error_code& error);
 
-  /// Writes as much as there is room for, at least a byte.
+  /// Writes as many bytes as the system has room for, at least one.
   std::size_t write_some(std::span<const std::byte> from);
   std::size_t write_some(std::span<const std::byte> from, std::error_code& error);
 
-  /// Fills `into`. The second returns how much came; less than all with an error.
+  /// Fills `into`. The second form returns how many bytes it has read: fewer than all only together with an error.
   void read(std::span<std::byte> into);
   std::size_t read(std::span<std::byte> into, std::error_code& error);
 
-  /// Writes all of `from`. The second returns how much was written; less than all with an error.
+  /// Writes all of `from`. The second form returns how many bytes it has written: fewer than all only together with an
+  /// error.
   void write(std::span<const std::byte> from);
   std::size_t write(std::span<const std::byte> from, std::error_code& error);
 
-  /// As read_some() and write_some(), over several buffers, of which no more than the system's IOV_MAX are used.
+  /// As read_some() and write_some() for several buffers. At most IOV_MAX of them are used.
   std::size_t readv(std::span<const ::iovec> into);
   std::size_t readv(std::span<const ::iovec> into, std::error_code& error);
   std::size_t writev(std::span<const ::iovec> from);
   std::size_t writev(std::span<const ::iovec> from, std::error_code& error);
 
-  /// Writes n bytes of a regular file from `offset` on, without copying them through the program. Returns how many;
-  /// less than n if the file ends. Reading the disk blocks the thread.
+  /// Writes n bytes of a regular file from `offset` on, without copying them through the program. Returns how many
+  /// bytes it has written: fewer than n if the file ends. Reading the disk blocks the thread.
   std::size_t send_file(int file, ::off_t offset, std::size_t n);
   std::size_t send_file(int file, ::off_t offset, std::size_t n, std::error_code& error);
 
-  /// Until when reads, or writes, may block: those to come, and those that wait already. Nothing: without end.
+  /// Sets the time until which reads, or writes, may block, for later calls and for calls that wait already. nullopt:
+  /// no limit.
   void set_read_deadline(std::optional<time_point> until) noexcept;
   void set_write_deadline(std::optional<time_point> until) noexcept;
 
@@ -75,8 +78,9 @@ class byte_stream : public io_owner {
 
  private:
   kind kind_;
-  // A TCP read that was short has taken all there was: the next one would block, unless there has been an edge since.
-  // (Of a local socket it may have stopped before a message with descriptors.)
+  // A short TCP read has taken everything that was there. The next read would block unless there has been an edge
+  // since, so it waits at once and saves a system call. (On a local socket a short read may also have stopped before a
+  // message with descriptors.)
   bool drained_ = false;
   std::uint32_t drained_at_ = 0;
 };

@@ -1,4 +1,7 @@
 // The cases of select() that wait for a stream, a socket or a listener: on_readable, on_writable, on_accept.
+//
+// A case is queued in the descriptor as a reader or writer is. A wake-up says only that something has happened, so
+// select() asks the kernel before it takes the case (confirm()), and waits again if another fiber was faster.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +15,21 @@
 
 namespace coir::detail {
 
-/// Whether an operation that way would not block now: it might also fail at once.
+/// Whether an operation in that direction would return at once, with an error or without.
 bool is_ready_now(int fd, io_way way) noexcept;
 
-/// Comes when the kernel says so, or when it is asked; also when the descriptor is closed. Then it stays.
+/// The event that a descriptor has become ready, or was closed.
 class readiness_waiter final : public event_waiter {
  public:
   readiness_waiter(const io_owner& of, io_way way) noexcept : handle_(io_owner_access::handle(of)), way_(way) {}
   readiness_waiter(const readiness_waiter&) = delete;
 
   bool possible() const noexcept override { return true; }
-  bool come() const noexcept override;
+  bool come() const noexcept override { return claim_.has_come() || holds(); }
+
+  /// Asks the kernel whether the descriptor is ready now.
+  bool holds() const noexcept;
+
   void disarm() noexcept override;
 
  private:
@@ -30,7 +37,31 @@ class readiness_waiter final : public event_waiter {
 
   const io_handle& handle_;
   io_way way_;
-  std::optional<io_handle::use> used_;  // while it is armed
+  std::optional<io_handle::use> used_;  // set while armed
+};
+
+template <class Handler>
+class readiness_case : case_base {
+ public:
+  using handler_type = Handler;
+  static constexpr auto what = select_case::kind::event;
+  static constexpr bool may_come_early = true;  // so that async_select(), which does not confirm, may have it
+
+  template <class H>
+  readiness_case(const io_owner& of, io_way way, H&& handler) : event_(of, way), handler_(std::forward<H>(handler)) {}
+
+  bool ready() const noexcept { return event_.come(); }
+  bool try_now() const noexcept { return true; }
+  bool confirm() const noexcept { return event_.holds(); }
+  void describe(select_case& c) noexcept {
+    c.what = what;
+    c.slot = static_cast<event_waiter*>(&event_);
+  }
+  void finish() { handler_(); }
+
+ private:
+  readiness_waiter event_;
+  Handler handler_;
 };
 
 template <class Listener, class Handler>
@@ -67,24 +98,25 @@ class accept_case : case_base {
 
 namespace coir {
 
-/// Taken when a read would not block: there is something, or the end, or an error, or it is closed on this side. The
-/// handler takes nothing. Deadlines of the stream do not count. Throws std::system_error if the kernel cannot tell.
+/// Taken when a read would not block: bytes have arrived, or the stream has ended, has an error, or is closed on this
+/// side. If another fiber reads them first, the case is not ready any more (in async_select() it may be taken although
+/// it is not). The handler takes nothing. Deadlines of the stream have no effect. Throws std::system_error if the
+/// kernel cannot watch the descriptor.
 template <class Handler = detail::no_handler>
 [[nodiscard]] auto on_readable(const detail::io_owner& s, Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
-  return detail::event_case<detail::readiness_waiter, Handler>(std::forward<Handler>(handler), s, detail::io_way::read);
+  return detail::readiness_case<Handler>(s, detail::io_way::read, std::forward<Handler>(handler));
 }
 
-/// The same for a write.
+/// Taken when a write would not block; otherwise as on_readable().
 template <class Handler = detail::no_handler>
 [[nodiscard]] auto on_writable(const detail::io_owner& s, Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
-  return detail::event_case<detail::readiness_waiter, Handler>(std::forward<Handler>(handler), s,
-                                                               detail::io_way::write);
+  return detail::readiness_case<Handler>(s, detail::io_way::write, std::forward<Handler>(handler));
 }
 
-/// Accepts a connection, which the handler takes; if another fiber was faster the case is not ready any more. Throws as
-/// accept() does. Of relative timeouts beside it the time counts anew then. Not in async_select() and select_set.
+/// Accepts a connection and passes it to the handler. If another fiber accepts it first, the case is not ready any
+/// more. Throws as accept() does. Cannot be used in async_select() and select_set.
 template <class Listener, class Handler>
 requires requires(Listener& listener) { listener.try_accept(); }
 [[nodiscard]] auto on_accept(Listener& listener, Handler&& handler) {

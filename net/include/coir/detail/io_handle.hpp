@@ -1,4 +1,4 @@
-// Who owns a descriptor: what streams, sockets and listeners are made of. Not for users.
+// io_handle owns a descriptor; streams, sockets and listeners are built on it. Not for users.
 #pragma once
 
 #include <cerrno>
@@ -16,7 +16,8 @@ class io_handle {
  public:
   io_handle() noexcept = default;  ///< closed
 
-  /// Takes over an open number in non-blocking mode; closes it if it throws: std::system_error, std::bad_alloc.
+  /// Takes over an open number in non-blocking mode. Throws std::system_error and std::bad_alloc; the number is closed
+  /// then.
   explicit io_handle(int fd);
   ~io_handle() { close(); }
   io_handle(io_handle&& other) noexcept
@@ -35,16 +36,15 @@ class io_handle {
   /// -1: closed.
   int number() const noexcept { return is_open() ? descriptor_->number() : -1; }
 
-  /// From any fiber or thread; again is nothing.
-  void close() noexcept {
-    if (descriptor_ != nullptr) descriptor_->close(generation_);
-  }
+  /// May be called from any fiber or thread. False: it was closed already.
+  bool close() noexcept { return descriptor_ != nullptr && descriptor_->close(generation_); }
 
   void set_limit(io_way way, deadline until) noexcept {
     if (descriptor_ != nullptr) descriptor_->set_limit(generation_, way, until);
   }
 
-  /// While one lives, the number stays what it is, unless it is closed already (false).
+  /// A section in which the number is not given back to the kernel. It converts to false if the handle was closed
+  /// before.
   class use {
    public:
     explicit use(const io_handle& of) noexcept
@@ -60,8 +60,9 @@ class io_handle {
     int number() const noexcept { return descriptor_->number(); }
     descriptor::generation of() const noexcept { return generation_; }
 
-    /// Sleeps until it may be worth another try; else says in `error` why there is none. Throws `cancelled`.
-    bool wait(io_way way, std::uint32_t seen, const char* what, std::error_code& error) const;
+    /// Sleeps until another try may succeed (true), or sets `error` to closed or timed_out or the reason why the kernel
+    /// cannot watch the descriptor. `tried`: see descriptor::wait(). Throws `cancelled`.
+    bool wait(io_way way, std::uint32_t seen, const char* what, std::error_code& error, bool tried = true) const;
 
     descriptor* operator->() const noexcept { return descriptor_; }
 
@@ -70,8 +71,8 @@ class io_handle {
     descriptor::generation generation_;
   };
 
-  /// Calls `call(number)`, one of system_calls, until it says something else than that it would block. Returns what it
-  /// returns, or -1 and the error. Throws `cancelled`.
+  /// Calls `call(number)`, one of system_calls, and waits and repeats it as long as it would block. Returns its result,
+  /// or -1 with the error. Throws `cancelled`.
   template <class Call>
   system_calls::size perform(io_way way, const char* what, std::error_code& error, Call call) const {
     const use used(*this);
@@ -79,7 +80,7 @@ class io_handle {
       error = net::errc::closed;
       return -1;
     }
-    for (;;) {
+    for (bool late = false;;) {
       const std::uint32_t seen = used->edges(way);
       const system_calls::size n = call(used.number());
       if (n >= 0) [[likely]] {
@@ -91,7 +92,10 @@ class io_handle {
         error.assign(static_cast<int>(-n), std::system_category());
         return -1;
       }
-      if (!used.wait(way, seen, what, error)) return -1;
+      if (late) return -1;
+      if (used.wait(way, seen, what, error)) continue;
+      if (error != std::errc::timed_out) return -1;
+      late = true;  // one more try: bytes may have come in time whose event is not delivered yet
     }
   }
 

@@ -1,4 +1,4 @@
-// What streams, listeners and sockets have in common: the descriptor that they own. Move-only.
+// The base of streams, listeners and sockets: it owns their descriptor. Move-only.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,12 @@ namespace coir::detail {
 
 class io_owner {
  public:
-  /// Ends it: who waits here gets net::errc::closed, and so does whoever comes later. The number is given back when
-  /// they have left. From any fiber or thread; again does nothing.
+  /// Closes it. Calls that wait here, and all later calls, fail with net::errc::closed. The number is given back to the
+  /// kernel when the last of these calls has left. May be called from any fiber or thread; a second call does nothing.
   void close() noexcept { handle_.close(); }
   bool is_open() const noexcept { return handle_.is_open(); }
 
-  /// The number, still owned by this, in non-blocking mode; -1 if it is closed.
+  /// The number, which this object still owns and which is in non-blocking mode; -1: closed.
   int native_handle() const noexcept { return handle_.number(); }
 
  protected:
@@ -37,7 +37,7 @@ class io_owner {
   friend struct io_owner_access;
 };
 
-/// For select's cases.
+/// Access for the cases of select().
 struct io_owner_access {
   static const io_handle& handle(const io_owner& of) noexcept { return of.handle_; }
 };

@@ -1,4 +1,4 @@
-// Making sockets, and asking them. Not for users.
+// Functions that make sockets and ask for their addresses. Not for users.
 #pragma once
 
 #include <system_error>
@@ -8,10 +8,10 @@
 
 namespace coir::detail::sockets {
 
-/// A closed handle, and the error, if there is none to be had.
+/// On an error the handle is closed.
 io_handle make(int family, int type, std::error_code& error);
 
-/// Takes over a number that is open and in non-blocking mode.
+/// Takes over a number that is open and in non-blocking mode; the number is closed on an error.
 io_handle adopt(int fd, std::error_code& error) noexcept;
 
 io_handle connect(const net::endpoint& to, std::error_code& error);

@@ -1,5 +1,5 @@
-// The system calls of streams and sockets, none of which blocks. They return what the system returns, or -errno: the
-// caller may be on another thread, with another errno, as soon as it has waited. Not for users.
+// The system calls of streams and sockets. None of them blocks. They return the result of the system, or -errno: after
+// a wait the fiber may run on another thread, which has another errno. Not for users.
 #pragma once
 
 #include <cstddef>

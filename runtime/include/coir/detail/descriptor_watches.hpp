@@ -5,6 +5,7 @@
 // invariant 1).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -29,22 +30,28 @@ class descriptor_watches {
 
   void look() noexcept;
 
+  /// Marks POLLNVAL in `fds`, the span of the constructor, where a descriptor's owner has closed it meanwhile and
+  /// nothing else is marked. Returns how many it has marked.
+  int mark_closed(std::span<::pollfd> fds) const noexcept;
+
   /// Sleeps until something has happened since look(), or the deadline. False: the deadline. Throws `cancelled`, and
   /// std::system_error if the kernel cannot watch one of them.
   bool sleep(const char* what, deadline until);
 
  private:
   struct watch {
+    std::size_t at = 0;  // in the span
     descriptor* on = nullptr;
     descriptor::generation generation = 0;
     io_way way = io_way::read;
     std::uint32_t seen = 0;
+    bool used = false;  // in a section, so that the number is not given back meanwhile
     bool joined = false;
     wait_node node{};
   };
   class joined;
 
-  void add(int fd, io_way way);
+  void add(std::size_t at, int fd, io_way way);
   void unwatch() noexcept;
 
   std::vector<watch> all_;
