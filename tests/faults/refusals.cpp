@@ -18,6 +18,8 @@
 
 namespace faults {
 
+int refusal_of_pidfd_open();  // io_refusals.cpp
+
 namespace {
 
 struct refusal {
@@ -193,6 +195,10 @@ long syscall(long number, ...) noexcept {
   };
 #if defined(SYS_process_madvise)
   if (number == SYS_process_madvise && is_refused(call::any_process_advice)) return fail(EPERM);
+#endif
+#if defined(SYS_pidfd_open)
+  if (number == SYS_pidfd_open)
+    if (const int error = faults::refusal_of_pidfd_open(); error != 0) return fail(error);
 #endif
   if (number == SYS_membarrier && is_refused(call::membarrier)) return fail(ENOSYS);
   if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && is_refused(call::futex_wait_early))

@@ -1,15 +1,21 @@
 // What the tests of input and output share: a fixture that sees to it that no descriptor is left, and pairs of streams.
 #pragma once
 
+#include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <dirent.h>
+#include <unistd.h>
 
 #include <coir/coir.hpp>
 #include <coir/net.hpp>
@@ -44,6 +50,59 @@ class no_descriptor_left : public coir_test::with_processors {
 
  private:
   int before_ = 0;
+};
+
+class io_test : public no_descriptor_left {
+ protected:
+  /// In fibers of a runtime, and in plain threads.
+  template <class F>
+  void both(F f) {
+    run(f);
+    f();
+  }
+};
+
+/// A fiber, or a thread where there are none.
+class other {
+ public:
+  template <class F>
+  explicit other(F f) {
+    if (coir::this_fiber::is_fiber())
+      fiber_ = coir::spawn(std::move(f));
+    else
+      thread_ = std::thread(std::move(f));
+  }
+  void join() {
+    if (thread_.joinable())
+      thread_.join();
+    else
+      fiber_.get();
+  }
+
+ private:
+  coir::task<void> fiber_;
+  std::thread thread_;
+};
+
+/// A folder that is gone at the end, for sockets that are files.
+class temporary_folder {
+ public:
+  temporary_folder() {
+    const char* const parent = std::getenv("TMPDIR");
+    path_ = std::string(parent != nullptr ? parent : "/tmp") + "/coir-net-XXXXXX";
+    if (::mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::system_category(), path_);
+  }
+  ~temporary_folder() { std::filesystem::remove_all(path_); }
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+
+  const std::string& path() const { return path_; }
+  coir::net::endpoint socket(const std::string& name) const {
+    return coir::net::endpoint("unix:" + path_ + '/' + name);
+  }
+
+ private:
+  std::string path_;
 };
 
 inline std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }

@@ -23,6 +23,7 @@ using coir_test::until_blocked;
 using net_test::any_port;
 using net_test::bytes;
 using net_test::error_of;
+using net_test::other;
 using net_test::put;
 using net_test::take;
 using net_test::take_all;
@@ -30,37 +31,7 @@ using net_test::tcp_pair;
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-class tcp_test : public net_test::no_descriptor_left {
- protected:
-  /// In fibers of a runtime, and in plain threads.
-  template <class F>
-  void both(F f) {
-    run(f);
-    f();
-  }
-};
-
-/// A fiber, or a thread where there are none.
-class other {
- public:
-  template <class F>
-  explicit other(F f) {
-    if (coir::this_fiber::is_fiber())
-      fiber_ = coir::spawn(std::move(f));
-    else
-      thread_ = std::thread(std::move(f));
-  }
-  void join() {
-    if (thread_.joinable())
-      thread_.join();
-    else
-      fiber_.get();
-  }
-
- private:
-  coir::task<void> fiber_;
-  std::thread thread_;
-};
+class tcp_test : public net_test::io_test {};
 
 TEST_P(tcp_test, WhatIsWrittenIsRead) {
   both([] {
@@ -228,7 +199,6 @@ TEST_P(tcp_test, AWriterWaitsForRoomAndNothingIsLost) {
 }
 
 // ---- deadlines
-// -------------------------------------------------------------------------------------------------------
 
 TEST_P(tcp_test, ADeadlineEndsARead) {
   both([] {
@@ -283,7 +253,6 @@ TEST_P(tcp_test, APeerThatNeverReadsMeetsTheWritersDeadline) {
 }
 
 // ---- close and cancellation
-// ------------------------------------------------------------------------------------------
 
 TEST_P(tcp_test, CloseWakesWhoReadsWritesAndAccepts) {
   run([] {
@@ -447,7 +416,6 @@ TEST_P(tcp_test, AWaitThatOutlivesTheRuntimeOfItsPollerGoesOn) {
 }
 
 // ---- listeners
-// -------------------------------------------------------------------------------------------------------
 
 TEST_P(tcp_test, AListenerOnATakenPortSaysWhich) {
   run([] {
