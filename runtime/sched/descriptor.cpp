@@ -11,6 +11,7 @@
 
 #include "base/prefetch.hpp"
 #include "base/sanitizer.hpp"
+#include "fiber/waiter_access.hpp"
 #include "sched/outside_poller.hpp"
 #include "sched/poller.hpp"
 #include "sched/scheduler.hpp"
@@ -94,8 +95,8 @@ constexpr unsigned bit(io_way way) noexcept { return 1U << static_cast<unsigned>
 descriptor& descriptor::own(int fd) {
   descriptor& d = find_or_make(fd);
   d.lock_.lock();
-  d.number_ = fd;
-  // If it is open it belonged to somebody who has closed the number behind coir's back.
+  d.set_number(fd);
+  // If it is open, its owner has closed the number behind coir's back, or it was watched.
   wait_node* stale = d.take_all(io_way::read, false, d.take_all(io_way::write, false, nullptr));
   d.open(true);
   d.lock_.unlock();
@@ -106,18 +107,34 @@ descriptor& descriptor::own(int fd) {
 descriptor& descriptor::watch(int fd) {
   descriptor& d = find_or_make(fd);
   const std::lock_guard locked(d.lock_);
-  d.number_ = fd;
-  if ((d.state_.load(std::memory_order_relaxed) & closed_bit) != 0) d.open(false);
+  d.set_number(fd);
+  if ((d.state_.load(std::memory_order_relaxed) & closed_bit) != 0) {
+    // The owner has closed it, but a section is still open: opening it again would leave the number open for ever.
+    if (d.owned_) throw std::system_error(EBADF, std::generic_category(), "coir: file descriptor");
+    d.open(false);
+  }
   ++d.watchers_;
   return d;
 }
 
+// Under the lock. Written once: others read it without the lock.
+void descriptor::set_number(int fd) noexcept {
+  if (number_ != fd) number_ = fd;
+}
+
+// Under the lock: ends the registration. Without this the epoll would go on to report what happens to a file of which
+// a copy is open elsewhere, although nobody here waits for it.
+void descriptor::deregister() noexcept {
+  if (home_ != nullptr) home_->remove(number_);
+  home_ = nullptr;
+  interest_ = 0;
+}
+
 // Under the lock.
 descriptor::generation descriptor::open(bool owned) noexcept {
+  deregister();  // of former watchers, the last of whom has not come to retire()
   owned_.store(owned, std::memory_order_relaxed);
   watchers_ = 0;
-  interest_ = 0;
-  home_ = nullptr;
   special_.store(false, std::memory_order_relaxed);
   for (std::atomic<deadline>& limit : limits_) limit.store(no_deadline, std::memory_order_relaxed);
   const generation g = current() + 1;
@@ -192,12 +209,8 @@ void descriptor::retire(generation g) noexcept {
     return;
   }
   const bool owned = owned_.load(std::memory_order_relaxed);
-  // What is closed leaves its epoll by itself. An event that is on its way, or comes from a copy that a child process
-  // has, bears an old generation.
-  if (!owned && home_ != nullptr) home_->remove(number_);
+  deregister();  // an event that has been collected already bears an old generation
   owned_.store(false, std::memory_order_relaxed);
-  home_ = nullptr;
-  interest_ = 0;
   const int fd = number_;
   lock_.unlock();
   if (owned) ::close(fd);
@@ -205,26 +218,46 @@ void descriptor::retire(generation g) noexcept {
 
 // ---- waiting
 
-// Under the lock: sees to it that `way` is heard of. `mine` has been started.
+// Under the lock: sees to it that `way` is reported. `mine` has been started.
 void descriptor::enlist(io_way way, poller& mine) {
-  // A runtime's own workers are faster than the thread of the outside poller. Threads that wait there for the other way
-  // move along.
+  // From the poller of the plain threads to a runtime's, whose own workers are faster than that one's thread. The new
+  // registration is made first, and for both ways if others wait for the other one, so that no edge is missed.
   const bool moves = home_ != nullptr && home_ != &mine && home_->where() == poller::kind::outside;
-  if (moves || (interest_ & bit(way)) == 0) {
-    const auto wanted = static_cast<std::uint8_t>(interest_ | bit(way));
-    const bool registered = home_ != nullptr && !moves;
-    poller& where = registered ? *home_ : mine;
-    const auto g = current();
-    const int error = registered ? where.change(number_, g, wanted) : where.add(number_, g, wanted);
-    if (error != 0) {
-      lock_.unlock();
-      throw std::system_error(error, std::generic_category(), "coir: to wait for a file descriptor");
-    }
-    if (moves) home_->remove(number_);
-    home_ = &where;
-    interest_ = wanted;
+  if (!moves && (interest_ & bit(way)) != 0) return;
+  const auto wanted = static_cast<std::uint8_t>(interest_ | bit(way));
+  poller& where = home_ != nullptr && !moves ? *home_ : mine;
+  const auto g = current();
+  const int error = &where == home_ ? where.change(number_, g, wanted) : where.add(number_, g, wanted);
+  if (error != 0) {
+    lock_.unlock();
+    throw std::system_error(error, std::generic_category(), "coir: to wait for a file descriptor");
   }
-  if (home_ != &mine) home_->serve_others();
+  if (moves) home_->remove(number_);
+  home_ = &where;
+  interest_ = wanted;
+  if (!moves) return;
+  for (const wait_queue& queue : queues_)
+    for (const wait_node* n = queue.front(); n != nullptr; n = n->next)
+      if (is_guest(*n)) where.add_guest();
+}
+
+// Under the lock: whether the sleeper is no fiber of the runtime that it is registered with, which therefore does not
+// know of its wait (scheduler::io_waits()).
+bool descriptor::is_guest(const wait_node& n) const noexcept {
+  if (home_ == nullptr || home_->where() != poller::kind::of_runtime) return false;
+  return !waiter_access::is_fiber(*n.who) || &fiber_of(*n.who).home->io() != home_;
+}
+
+// Under the lock, enlisted.
+void descriptor::link(io_way way, wait_node& n) noexcept {
+  queues_[index(way)].push_back(n);
+  if (is_guest(n)) home_->add_guest();
+}
+
+// Under the lock; nothing if somebody has taken it out already.
+void descriptor::unlink(io_way way, wait_node& n) noexcept {
+  if (n.queued && is_guest(n)) home_->remove_guest();
+  queues_[index(way)].remove(n);
 }
 
 io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const char* what, bool limited, deadline until,
@@ -253,8 +286,7 @@ io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const cha
   }
   wait_node node;
   node.who = &self;
-  wait_queue& queue = queues_[index(way)];
-  queue.push_back(node);
+  link(way, node);
   wake how;
   {
     const counted_wait counted;
@@ -262,7 +294,7 @@ io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const cha
   }
   if (how == wake::fired) return node.ok ? io_wake::ready : io_wake::closed;
   lock_.lock();
-  queue.remove(node);
+  unlink(way, node);
   lock_.unlock();
   if (how == wake::cancelled) throw_cancelled();
   const bool moved = limited && std::min(until, limit(way)) > ends;  // just now, to a later time
@@ -287,7 +319,7 @@ bool descriptor::join(generation g, io_way way, std::uint32_t seen, wait_node& n
   if (joined) {
     enlist(way, mine);
     node.slot = &claim;
-    queues_[index(way)].push_back(node);
+    link(way, node);
     counted_wait::begin();
   }
   lock_.unlock();
@@ -296,7 +328,7 @@ bool descriptor::join(generation g, io_way way, std::uint32_t seen, wait_node& n
 
 void descriptor::leave(io_way way, wait_node& node) noexcept {
   lock_.lock();
-  queues_[index(way)].remove(node);
+  unlink(way, node);
   lock_.unlock();
   counted_wait::end();
 }
@@ -305,9 +337,8 @@ void descriptor::leave(io_way way, wait_node& node) noexcept {
 
 // Under the lock: claims all who wait. Returns them, and `rest` behind them, linked by `next`.
 wait_node* descriptor::take_all(io_way way, bool ok, wait_node* rest) noexcept {
-  wait_queue& queue = queues_[index(way)];
-  while (wait_node* n = queue.front()) {
-    queue.remove(*n);
+  while (wait_node* n = queues_[index(way)].front()) {
+    unlink(way, *n);
     if (n->slot != nullptr ? !static_cast<early_claim*>(n->slot)->claim(waiter::fired, n) : !n->who->claim(*n))
       continue;
     n->ok = ok;

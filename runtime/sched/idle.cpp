@@ -113,13 +113,15 @@ runnable* scheduler::find_work(worker& w) noexcept {
     if (fired && w.woken && !work_visible()) note_useless_wake(std::exchange(w.woken_by, nullptr));
     processor& p = w.enter_native();
     if (runnable* r = pick(w, p)) {
-      const std::uint32_t more = std::exchange(w.brought, 0);
+      // At most one wake for a batch: if more are needed, the woken one goes on (stop_searching()).
+      const std::uint32_t more = std::min(std::exchange(w.brought, 0U), 2U);
       if (w.searching) stop_searching_found(w, more);
       return r;
     }
     p.timers.clean();
     w.leave();
     if (!sleeps_for_next_event(w) && ask_poller(w)) continue;
+    w.brought = 0;
     if (runnable* r = search(w)) return r;
     if (!release_and_sleep(w)) return nullptr;
     w.enter_native().time_next_wake = true;
@@ -313,14 +315,16 @@ bool scheduler::deliver(worker& w, const poller::batch& events) noexcept {
     w.searching = true;
   }
   w.held->firing.store(true, std::memory_order_relaxed);
-  const int n = poller::deliver(events);
+  poller::deliver(events);
   w.held->firing.store(false, std::memory_order_relaxed);
-  if (n > 1) w.brought += static_cast<std::uint32_t>(n - 1);
+  w.brought += static_cast<std::uint32_t>(events.size - 1);
+  if (events.more) w.held->asks_poller = true;  // some picks later: those that have come first go first
   return true;
 }
 
 void scheduler::deliver_from_outside(const poller::batch& events) noexcept {
-  if (poller::deliver(events) == 0) return;
+  if (events.size == 0) return;
+  poller::deliver(events);
   for (const auto& p : processors_) p->attention.fetch_or(attention::shared, std::memory_order_relaxed);
 }
 

@@ -178,10 +178,10 @@ void monitor::ask_attention(processor& p, const watch& last, const watch& curren
   if ((ask & ~before) != 0) p.attention.fetch_or(ask, std::memory_order_relaxed);
 }
 
-// True: nobody sleeps in the poller, and fibers (or others) wait for what it says.
+// True: nobody sleeps in the poller, and somebody waits for what it reports.
 bool monitor::watch_poller(scheduler& s) noexcept {
   poller& io = s.io();
-  if (!io.active() || s.idle().anybody_polls() || (s.io_waits() == 0 && !io.serves_others())) {
+  if (!io.active() || s.idle().anybody_polls() || (s.io_waits() == 0 && !io.has_guests())) {
     events_wanted_ = false;
     return false;
   }
@@ -190,6 +190,8 @@ bool monitor::watch_poller(scheduler& s) noexcept {
     events_wanted_ = false;
   } else if (!events_wanted_) {
     events_wanted_ = true;
+    // Beside an idle processor: who is woken asks, and then sleeps there.
+    if (s.idle().may_wake(s.idle().count()) && s.wake_one(nullptr)) return true;
     for (const auto& p : s.processors()) p->attention.fetch_or(attention::events, std::memory_order_relaxed);
   } else {  // all compute
     s.ask_poller_from_outside();

@@ -119,25 +119,25 @@ void poller::collect(batch& into, deadline until) noexcept {
     }
     if (without_pwait2.load(std::memory_order_relaxed)) n = wait_in_two_calls(epoll, into.events, time);
   }
-  // EINTR is a signal. Any other error means that the program has closed the epoll: nobody would be woken any more.
-  if (n < 0 && errno != EINTR) fatal("the epoll of a poller: epoll_wait() failed, errno ", errno);
-  into.size = std::max(n, 0);
+  if (n < 0 && errno != EINTR) fatal("a poller: epoll_wait() failed, errno ", errno);
+  epoll_event* const end = into.events + std::max(n, 0);
+  epoll_event* const bell =
+      std::find_if(into.events, end, [](const epoll_event& e) { return e.data.u64 == bell_mark; });
+  into.rung = bell != end;
+  into.more = n == batch::capacity;
+  into.size = static_cast<int>((into.rung ? std::copy(bell + 1, end, bell) : end) - into.events);
   asked_.fetch_add(1, std::memory_order_relaxed);
 }
 
-int poller::deliver(const batch& b) noexcept {
+void poller::deliver(const batch& b) noexcept {
   // With many connections a descriptor has usually left the cache since its last event.
   constexpr int ahead = 4;
-  int delivered = 0;
   for (int i = 0; i < b.size; ++i) {
     if (i + ahead < b.size) descriptor::prefetch(static_cast<int>(b.events[i + ahead].data.u64 & UINT32_MAX));
     const std::uint64_t data = b.events[i].data.u64;
-    if (data == bell_mark) continue;
     descriptor::deliver(static_cast<int>(data & UINT32_MAX), static_cast<descriptor::generation>(data >> 32),
                         b.events[i].events);
-    ++delivered;
   }
-  return delivered;
 }
 
 void poller::ring() noexcept {
@@ -149,8 +149,7 @@ void poller::ring() noexcept {
 }
 
 void poller::answer(const batch& b) noexcept {
-  const auto rung = [](const epoll_event& e) { return e.data.u64 == bell_mark; };
-  if (std::none_of(b.events, b.events + b.size, rung)) return;
+  if (!b.rung) return;
   calls_.fetch_add(1, std::memory_order_relaxed);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto read = raw_read(bell_, &count, sizeof count);

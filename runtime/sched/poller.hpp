@@ -45,10 +45,12 @@ class poller {
  public:
   enum class kind : std::uint8_t { of_runtime, outside };
 
-  /// What the kernel has said, not delivered yet.
+  /// What the kernel has reported and nobody has delivered yet.
   struct batch {
     static constexpr int capacity = 128;
     int size = 0;
+    bool rung = false;  // the bell, which is not among the events
+    bool more = false;  // there was no room for more
     epoll_event events[capacity];
   };
 
@@ -72,19 +74,18 @@ class poller {
   /// Asks the kernel; waits until the deadline if there is nothing (0: not at all).
   void collect(batch& into, deadline until) noexcept;
 
-  /// Makes runnable who waits for it. Returns how many events were not the bell.
-  static int deliver(const batch& b) noexcept;
+  /// Makes runnable whoever waits for these events.
+  static void deliver(const batch& b) noexcept;
 
   /// Wakes the sleeper.
   void ring() noexcept;
   void answer(const batch& b) noexcept;  // by the sleeper, on its way out
 
-  /// Somebody who is no fiber of this runtime waits for a descriptor that is registered here, or has done so once: then
-  /// the monitor looks after this poller although no fiber of the runtime waits.
-  void serve_others() noexcept {
-    if (!serves_others()) serves_others_.store(true, std::memory_order_relaxed);
-  }
-  bool serves_others() const noexcept { return serves_others_.load(std::memory_order_relaxed); }
+  /// Sleepers that are no fibers of this poller's runtime, which does not count them: plain threads, fibers of other
+  /// runtimes, coroutines.
+  void add_guest() noexcept { guests_.fetch_add(1, std::memory_order_relaxed); }
+  void remove_guest() noexcept { guests_.fetch_sub(1, std::memory_order_relaxed); }
+  bool has_guests() const noexcept { return guests_.load(std::memory_order_relaxed) != 0; }
 
   /// How often it was asked: to tell whether anybody has since.
   std::uint64_t asked() const noexcept { return asked_.load(std::memory_order_relaxed); }
@@ -98,10 +99,10 @@ class poller {
   const kind kind_;
   spin_lock starting_;
   std::atomic<int> epoll_{-1};
-  std::atomic<bool> serves_others_{false};
   int bell_ = -1;
   alignas(64) std::atomic<std::uint64_t> asked_{0};
   std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint32_t> guests_{0};
 };
 
 }  // namespace coir::detail

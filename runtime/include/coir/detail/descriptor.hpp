@@ -147,10 +147,15 @@ class alignas(64) descriptor {
 
   static constexpr unsigned index(io_way way) noexcept { return static_cast<unsigned>(way); }
 
+  void set_number(int fd) noexcept;
   generation open(bool owned) noexcept;
   void retire(generation g) noexcept;
+  void deregister() noexcept;
   bool shut(generation g, wait_node*& woken) noexcept;
   void enlist(io_way way, poller& mine);
+  bool is_guest(const wait_node& n) const noexcept;
+  void link(io_way way, wait_node& n) noexcept;
+  void unlink(io_way way, wait_node& n) noexcept;
   wait_node* take_all(io_way way, bool ok, wait_node* rest) noexcept;
   wait_node* arrive(io_way way, wait_node* rest) noexcept;
   static void wake_all(wait_node* list) noexcept;
