@@ -55,7 +55,7 @@ descriptor& find_or_make(int fd) {
   return c->all[at % chunk_size];
 }
 
-/// Where who calls is served. Throws std::system_error.
+/// The poller that serves the caller. Throws std::system_error.
 poller& poller_here() {
   const worker* w = current_worker();
   if (w == nullptr || w->current == nullptr) return outside_poller();
@@ -200,7 +200,7 @@ bool descriptor::is_owned(int fd) noexcept {
          d->owned_.load(std::memory_order_relaxed);
 }
 
-// The last one has gone out of a closed one.
+// The last section of a closed descriptor has ended.
 void descriptor::retire(generation g) noexcept {
   lock_.lock();
   tsan_acquire(&state_);  // the ends of the others' sections
@@ -335,7 +335,7 @@ void descriptor::leave(io_way way, wait_node& node) noexcept {
 
 // ---- waking
 
-// Under the lock: claims all who wait. Returns them, and `rest` behind them, linked by `next`.
+// Under the lock: claims all sleepers of that direction. Returns them, followed by `rest`, linked by `next`.
 wait_node* descriptor::take_all(io_way way, bool ok, wait_node* rest) noexcept {
   while (wait_node* n = queues_[index(way)].front()) {
     unlink(way, *n);
@@ -356,7 +356,7 @@ void descriptor::wake_all(wait_node* list) noexcept {
   }
 }
 
-// The number has a chunk: it was registered.
+// The table has a chunk for the number, because it was registered.
 void descriptor::deliver(int fd, generation g, std::uint32_t events) noexcept {
   constexpr std::uint32_t special = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI;
   descriptor& d = *find(fd);

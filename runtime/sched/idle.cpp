@@ -276,7 +276,7 @@ bool scheduler::sleep(worker& w) noexcept {
   }
 }
 
-// For the sleeper that has been taken for it. True if it has a processor now.
+// For the sleeper that is entered as the one in epoll. True if it has a processor now.
 bool scheduler::sleep_in_poller(worker& w, deadline until) noexcept {
   poller::batch events;
   poller_.collect(events, until);
@@ -294,7 +294,7 @@ bool scheduler::sleep_in_poller(worker& w, deadline until) noexcept {
   const bool has_processor =
       assigned || ((due || events.size != 0) && !stopping_.load(std::memory_order_relaxed) && take_idle_processor(w));
   deliver(w, events);
-  // What comes next finds nobody in the poller but the monitor, should this worker compute.
+  // If this worker computes, only the monitor asks for the next events.
   if (has_processor) wake_monitor();
   return has_processor;
 }
@@ -334,7 +334,7 @@ void scheduler::ask_poller_from_outside() noexcept {
   deliver_from_outside(events);
 }
 
-// Without waiting, unless somebody sleeps there.
+// Asks without waiting, unless a worker sleeps in epoll. Returns whether there were any events.
 bool scheduler::ask_poller(worker& w) noexcept {
   w.held->asks_poller = false;
   if (!poller_.active() || idle_.anybody_polls()) return false;

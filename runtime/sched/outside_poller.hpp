@@ -1,5 +1,5 @@
-// The poller for whoever waits for a descriptor outside of every runtime: plain threads. Its thread is started when the
-// first one does, and sleeps in the kernel.
+// The poller of the plain threads that wait for a descriptor, outside of all runtimes. It has a thread, which is
+// started when the first of them waits, and sleeps in epoll.
 #pragma once
 
 #include "sched/poller.hpp"

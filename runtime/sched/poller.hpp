@@ -1,31 +1,32 @@
-// The poller of a runtime: the epoll in which the kernel tells which descriptors have become ready. A descriptor is
-// registered when somebody has to wait for it for the first time, edge-triggered, for the way that is waited for, and
-// for the other when that is (descriptor.hpp).
+// The poller of a runtime: the epoll instance through which the kernel reports which descriptors have become ready. A
+// descriptor is registered, edge-triggered, when somebody has to wait for it for the first time (descriptor.hpp).
+// docs/internals/poller.md describes the protocol.
 //
-// Who asks the kernel (collect()), and when:
-//   a sleeper     one of the sleeping workers sleeps in epoll instead of on its futex: idle_set::polls(). It wakes for
-//                 events, for timers if it is the keeper, and for its bell.
-//   a worker      that has run dry, if nobody sleeps there: without waiting.
-//   a processor   that is busy: when the monitor asks for attention::events, since nobody has asked since its last
-//   look. the monitor   itself, if that has not helped until its next look: fibers compute on all processors.
+// collect() asks the kernel. It is called by
+//   one sleeping worker   which sleeps in epoll instead of on its futex: idle_set::polls(). It wakes for events, for
+//                         timers if it is the keeper, and for the bell.
+//   a worker              that has run dry, if no worker sleeps in epoll: without waiting.
+//   a busy processor      when the monitor asks for attention::events, because nobody has called it since the
+//                         monitor's last look.
+//   the monitor           if that has not helped until its next look: fibers compute on all processors.
 //
-// So a ready fiber waits for one wake-up if somebody sleeps, for what is left to run if not, and at most two looks of
-// the monitor.
+// So a ready fiber waits for one wake-up if a worker sleeps in epoll, and for at most two looks of the monitor if all
+// processors compute.
 //
-// A batch becomes runnable as timers do: on the native stack, the oldest event first, with one wake for all.
+// A batch of events becomes ready as timers do: on the native stack, the oldest first, with one wake-up for all.
 //
-// The bell is a counter (eventfd) in the same epoll, level-triggered: whoever else asks meanwhile may see it too, and
-// leaves it alone; the sleeper reads it on its way out if it has seen it. So a ring that comes before the sleeper has
-// entered epoll is there when it does. It is rung by who has taken the sleeper out of the idle set, so once a sleep. A
-// ring for a sleeper who was leaving by itself wakes the next one for nothing.
+// The bell is an eventfd in the same epoll instance. It is level-triggered, so a ring that comes before the sleeper has
+// entered epoll is not lost. The waker that has taken the sleeper out of the idle set rings it, once. The sleeper reads
+// it on its way out, if it has seen it. Others that ask see it too, and leave it alone; it is not one of the events. A
+// ring for a sleeper that was leaving by itself wakes the next one for nothing.
 //
 // Invariants:
-//  1. One sleeper at a time: it is set under the idle set's lock before it enters, and ends after it has left.
-//  2. If all processors are idle and the poller is active, somebody sleeps in it: whoever goes to sleep and finds
-//     nobody there does. If somebody is busy the monitor is awake.
-//  3. A runtime that does no I/O has no epoll, and asks for nothing: one load of active().
+//  1. At most one worker sleeps in epoll: it is entered under the idle set's lock before, and removed after.
+//  2. If all processors are idle and the poller is active, a worker sleeps in it, or is about to: a worker that goes
+//     to sleep and finds nobody there does so. If a processor is busy, the monitor is awake.
+//  3. A runtime that does no I/O has no epoll instance, and never asks: it loads active().
 //
-// Outside of runtimes one poller with a thread of its own serves the plain threads (outside_poller.hpp).
+// Plain threads are served by one poller outside of all runtimes, which has a thread (outside_poller.hpp).
 #pragma once
 
 #include <atomic>
@@ -55,23 +56,23 @@ class poller {
   };
 
   explicit poller(kind k = kind::of_runtime) noexcept : kind_(k) {}
-  ~poller();  // nobody asks any more
+  ~poller();  // by then nobody calls collect()
   poller(const poller&) = delete;
   poller& operator=(const poller&) = delete;
 
   kind where() const noexcept { return kind_; }
 
-  /// Makes the epoll, once. Throws std::system_error.
+  /// Makes the epoll instance, once. Throws std::system_error.
   void start();
   bool active() const noexcept { return epoll_.load(std::memory_order_relaxed) >= 0; }
 
-  /// Registers a number, changes what it is registered for, ends that. `ways`: a bit for each io_way. Return 0 or the
-  /// error.
+  /// Registers a number, changes the directions that are reported, removes it. `ways`: a bit for each io_way. They
+  /// return 0 or the error.
   int add(int fd, descriptor::generation g, unsigned ways) noexcept;
   int change(int fd, descriptor::generation g, unsigned ways) noexcept;
   void remove(int fd) noexcept;
 
-  /// Asks the kernel; waits until the deadline if there is nothing (0: not at all).
+  /// Asks the kernel for events. If there are none it waits until the deadline (0: not at all).
   void collect(batch& into, deadline until) noexcept;
 
   /// Makes runnable whoever waits for these events.
@@ -87,14 +88,14 @@ class poller {
   void remove_guest() noexcept { guests_.fetch_sub(1, std::memory_order_relaxed); }
   bool has_guests() const noexcept { return guests_.load(std::memory_order_relaxed) != 0; }
 
-  /// How often it was asked: to tell whether anybody has since.
+  /// How often collect() has been called. The monitor compares it with the number of its last look.
   std::uint64_t asked() const noexcept { return asked_.load(std::memory_order_relaxed); }
 
-  /// Its system calls.
+  /// The number of its system calls.
   std::uint64_t calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
 
  private:
-  int started() noexcept;  // the epoll, and what start() has written before
+  int started() noexcept;  // the epoll instance; makes visible what start() has written before
 
   const kind kind_;
   spin_lock starting_;

@@ -1,31 +1,32 @@
-// Waiting for a file descriptor: what everything in coir that blocks in input and output goes through. Not for users:
-// the spellings here may change.
+// Waiting for a file descriptor: all input and output of coir goes through this. Not for users: the spellings here may
+// change. docs/internals/poller.md describes the protocol.
 //
-// There is one *descriptor* a number, in a table that never shrinks. So whoever comes too late (an event that was on
-// its way when the descriptor was closed, a stream that is used after its close) finds memory that is a descriptor
-// still, and a *generation* that is not its own: it reads nobody else's bytes and wakes nobody else's fiber. (A wake
-// that is not needed does no harm: who waits tries the system call again.)
+// There is one *descriptor* object for each number, in a table that never shrinks. An event that was already on its way
+// when the descriptor was closed, or a stream that is used after its close, finds an object that is a descriptor still,
+// with another *generation*. It reads no other file's bytes, and wakes no other owner's fiber. (An unnecessary wake-up
+// does no harm: the sleeper tries the system call again.)
 //
-// How an operation goes, in a loop:
+// An operation is a loop:
 //   begin(); seen = edges(way); the system call. EAGAIN: wait(way, seen), then again from `seen`. end().
 //
 // Invariants:
 //  1. No readiness is lost between EAGAIN and the sleep. The kernel reports each change to ready after an EAGAIN
-//     (edge-triggered), whoever hears of it adds one to edges(way) under the lock, and wait() compares that, under the
-//     same lock, with what it was before the system call: it sleeps only if they are equal.
-//  2. All who wait for that way are woken by an edge: one edge may stand for many connections, and a watcher of the
-//     descriptor may not take what its owner waits for.
-//  3. The number is given back to the kernel only when nobody is between begin() and end(): else a system call might
-//     meet another file. The generation has changed before.
-//  4. home_, interest_ and the queues change under lock_; edges change under lock_ and are read without.
+//     (edge-triggered). The delivery of the event increments edges(way) under the lock. wait() compares edges(way),
+//     under the same lock, with its value before the system call, and sleeps only if they are equal.
+//  2. An event wakes all sleepers of its direction: one event may stand for many connections, and a watcher of the
+//     descriptor must not take the event that its owner waits for.
+//  3. The number is closed only when no section between begin() and end() is open. Otherwise a system call might meet
+//     another file. The generation has changed before.
+//  4. home_, interest_ and the queues are used under lock_. edges are changed under lock_ and read without it.
+//  5. A closed descriptor is not registered: retire() and open() end what is left.
 //
 // The state word: generation << 32 | closed << 31 | uses.
 //   closed, 0 uses        -> open, 1 use (the owner's or the watchers')      own(), watch()
 //   open, n uses          -> open, n +- 1                                    begin(), end()
-//   open, n uses          -> closed, n - 1                                   close(), the last unwatch(), abandon()
-//   closed, 1 use         -> closed, 0 uses: the number is closed            end(), by the last one
-//   any                   -> open, 1 use, another generation                 own(), of a number that was closed behind
-//                                                                            coir's back and given out again
+//   open, n uses          -> closed, n uses, then n - 1                      close(), the last unwatch(), abandon()
+//   closed, n uses        -> closed, n - 1 uses; 0: the number is closed     end(), and retire() by the last one
+//   any                   -> open, 1 use, another generation                 own(), of a number that was watched, or
+//                                                                            closed behind coir's back
 #pragma once
 
 #include <atomic>
@@ -41,7 +42,7 @@ class poller;
 
 enum class io_way : std::uint8_t { read, write };
 
-/// How a wait ended: worth another try, closed by somebody, at its deadline.
+/// How a wait ended: the operation should be tried again, the descriptor was closed, the deadline has passed.
 enum class io_wake : std::uint8_t { ready, closed, timed_out };
 
 class alignas(64) descriptor {
@@ -54,16 +55,18 @@ class alignas(64) descriptor {
   static descriptor& own(int fd);
 
   /// The descriptor of a number that somebody else owns, for as long as unwatch() is not called: shared with its owner,
-  /// if that is coir, and with others who watch it. It must stay open until unwatch(). Throws as own() does.
+  /// if that is coir, and with others who watch it. It must stay open until unwatch(). Throws as own() does, and
+  /// std::system_error (EBADF) if its owner is closing it.
   static descriptor& watch(int fd);
   void unwatch(generation g) noexcept;
 
-  /// For who closes a number that watchers may wait for, before and after: they are woken (`closed`), and a later
-  /// watch() registers it anew. Nothing if nobody watches it, or coir owns it.
+  /// For code that closes a number that watchers may wait for: to be called before and after the close. The watchers
+  /// are woken (`closed`), and a later watch() registers the number anew. Nothing if nobody watches it, or coir owns
+  /// it.
   static void abandon(int fd) noexcept;
   static bool is_watched(int fd) noexcept;
 
-  /// How often that number has become ready, whoever had it; no table is made for it.
+  /// How often that number has become ready, under any owner. Makes no table for it.
   static std::uint32_t edges_of(int fd, io_way way) noexcept;
 
   /// Whether a stream of coir's owns the number, so that it is in non-blocking mode.
@@ -71,7 +74,7 @@ class alignas(64) descriptor {
 
   int number() const noexcept { return number_; }
 
-  /// Of the present owner or watchers; ask for it right after own() or watch().
+  /// The generation of the present owner or watchers. To be called right after own() or watch().
   generation current() const noexcept {
     return static_cast<generation>(state_.load(std::memory_order_relaxed) >> generation_shift);
   }
@@ -97,15 +100,15 @@ class alignas(64) descriptor {
     return static_cast<generation>(seen >> generation_shift) == g && (seen & closed_bit) == 0;
   }
 
-  /// By the owner, from any thread: who waits is woken (`closed`), no section begins any more, and the number is closed
-  /// when the last one ends. False: it was closed already.
+  /// By the owner, from any thread: wakes all sleepers (`closed`). No section can begin any more, and the number is
+  /// closed when the last one ends. False: it was closed already.
   bool close(generation g) noexcept;
 
-  /// How often the kernel has said that it became ready. acquire: pairs with deliver().
+  /// How often the kernel has reported it as ready. acquire: pairs with deliver().
   std::uint32_t edges(io_way way) const noexcept { return edges_[index(way)].load(std::memory_order_acquire); }
 
-  /// Whether a short read or write means that the next one would block. Not once the peer has ended, nor with an error
-  /// or urgent data about: these may come without an edge of their own.
+  /// Whether a short read or write means that the next one would block. That is not so once the peer has ended, or an
+  /// error or urgent data was reported: these may come without an event of their own.
   bool short_means_drained() const noexcept { return !special_.load(std::memory_order_relaxed); }
 
   /// Sleeps until `edges(way) != seen`, the descriptor is closed, or a deadline comes: `until`, or, if `limited`, the
@@ -116,22 +119,23 @@ class alignas(64) descriptor {
   io_wake wait(generation g, io_way way, std::uint32_t seen, const char* what, bool limited,
                deadline until = no_deadline, bool tried = true);
 
-  /// Until when a limited wait() may take, from now on and for who waits already. Of one generation; own() begins
-  /// without.
+  /// The deadline of limited waits, of those that are under way too. It belongs to the generation: own() begins without
+  /// one.
   void set_limit(generation g, io_way way, deadline until) noexcept;
   deadline limit(io_way way) const noexcept { return limits_[index(way)].load(std::memory_order_relaxed); }
 
-  /// For who waits for several at once, before its wait begins (early_claim.hpp): queues `node`, through which `claim`
-  /// ends that wait. False: something has happened since `seen`, or the descriptor is closed. After leave() nobody
-  /// touches either. Throws std::system_error as wait() does.
+  /// For a sleeper that waits for several things at once, before its wait begins (early_claim.hpp): queues `node`; an
+  /// event then ends the wait through `claim`. False: there was an event since `seen`, or the descriptor is closed.
+  /// After leave() nobody touches either. Throws std::system_error as wait() does.
   bool join(generation g, io_way way, std::uint32_t seen, wait_node& node, early_claim& claim);
   void leave(io_way way, wait_node& node) noexcept;
 
-  // ---- for the poller: the kernel has said `events` (as epoll's) about a number.
+  // ---- for the poller: the kernel has reported `events` (epoll's) for a number.
   static void deliver(int fd, generation g, std::uint32_t events) noexcept;
   static void prefetch(int fd) noexcept;  // deliver() soon follows; any number
 
-  /// For a poller that goes: who is registered there is no more, and tries again elsewhere.
+  /// For a poller that is being destroyed: no descriptor is registered there any more, and all who sleep at one that
+  /// was try again elsewhere.
   static void forget(poller& gone) noexcept;
 
   /// For the table alone.
@@ -166,7 +170,7 @@ class alignas(64) descriptor {
   spin_lock lock_;
   std::atomic<bool> special_{false};  // the peer has ended, or there was an error or urgent data
   std::atomic<bool> owned_{false};    // changes under lock_
-  std::uint8_t interest_ = 0;         // of which ways the kernel tells
+  std::uint8_t interest_ = 0;         // the directions that the kernel reports
   int number_ = -1;
   std::uint32_t watchers_ = 0;
   poller* home_ = nullptr;  // where it is registered
