@@ -6,14 +6,15 @@ TESTED_PRESETS ?= release asan tsan clang
 
 sources = $(shell git ls-files '*.cpp' '*.hpp')
 
-.PHONY: help packages build test stress bench compare growth format check-format tidy clean
+.PHONY: help packages build test stress bench compare compare-net growth format check-format tidy clean
 .NOTPARALLEL:  # each build uses every core by itself
 
 help:
 	@echo 'make test          install what is missing, then build and test: $(TESTED_PRESETS)'
 	@echo 'make stress        run random programs of every primitive for some 12 minutes;  make stress-NAME: another preset'
 	@echo 'make bench         run the benchmarks and print their tables'
-	@echo 'make compare       run the same work in coir, Go, Boost.Fiber, oneTBB and std, for 15 minutes at most; print the ratios'
+	@echo 'make compare       run the same work in coir, Go, Boost.Fiber, oneTBB and std, for 21 minutes at most; print the ratios'
+	@echo 'make compare-net   the part of it that is about the network, for 6 minutes at most'
 	@echo 'make growth        run the work in coir at 2 to 64 processors, for 15 minutes at most; print what costs more at more'
 	@echo 'make build         build the release preset'
 	@echo 'make test-NAME     build and test one preset (release, debug, asan, tsan, clang)'
@@ -54,6 +55,10 @@ bench: build-release
 
 compare: build-release
 	benchmarks/compare.py
+	benchmarks/compare.py --net
+
+compare-net: build-release
+	benchmarks/compare.py --net
 
 growth: build-release
 	benchmarks/growth.py

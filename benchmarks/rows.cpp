@@ -8,6 +8,7 @@
 #include <coir/runtime.hpp>
 
 #include "row_program.hpp"
+#include "workloads/echo.hpp"
 #include "workloads/fib.hpp"
 #include "workloads/fibers.hpp"
 #include "workloads/generator.hpp"
@@ -74,6 +75,7 @@ std::vector<row> all_rows() {
       cold_too(in_milliseconds("parallel_for", [=] { return fill_in_parallel(loop); })),
       cold_too(in_milliseconds("parallel_reduce", [=] { return add_in_parallel(sum); })),
       cold_too(in_milliseconds("parallel_sort", [=] { return sort_in_place(sort); })),
+      per_operation("echo", echo_clients * echoes_a_client, echo),
       cold_too(sleepers_row(sleepers)),
       idle_row([] { return idle(); }),
   };

@@ -152,9 +152,9 @@ def _cpu_seconds(pid):
 
 
 def _http(make_server, timeout):
-    """wrk: us of wall time and of the server's CPU time a request."""
+    """wrk: us of wall time and of the server's CPU time a request. All servers answer "Hello, World!" as text/plain."""
     with make_server() as server:
-        url = f"http://127.0.0.1:{server.port}/"
+        url = f"http://127.0.0.1:{server.port}/plaintext"
         wrk = ["wrk", "-t", "1", "-c", str(WRK_CONNECTIONS)]
         _load([*wrk, "-d", "1s", url], timeout)
         before = _cpu_seconds(server.pid)

@@ -110,7 +110,7 @@ http {{
   access_log off; keepalive_requests 100000000; default_type text/plain;
   client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
   uwsgi_temp_path {folder}/4; scgi_temp_path {folder}/5;
-  server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 "hello\\n"; }} }}
+  server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 "Hello, World!"; }} }}
 }}
 """
 

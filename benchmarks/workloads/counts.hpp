@@ -41,6 +41,10 @@ inline constexpr std::int64_t sum_of_numbers = 10'735'976'483'140'018;
 inline constexpr std::size_t least_piece = 2;            // of merge_sort: sorted without more fibers
 inline constexpr std::size_t sequential_piece = 10'000;  // of merge_sort_pieces
 
+inline constexpr int echo_clients = 64;
+inline constexpr int echoes_a_client = 1'500;
+inline constexpr std::size_t echo_size = 64;  // bytes
+
 inline constexpr int sleeping_fibers = 100'000;
 inline constexpr int idle_fibers = 100;
 

@@ -1,5 +1,6 @@
 """What the tables of the comparison say about goals, and of growth about processors."""
 
+import json
 import os
 import sys
 import unittest
@@ -8,7 +9,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
 
 import growth  # noqa: E402
-from comparison import programs, report, rounds  # noqa: E402
+from comparison import net, programs, report, rounds  # noqa: E402
 
 
 def entry(coir, go=None, processors=2, **goals):
@@ -42,6 +43,33 @@ class Verdict(unittest.TestCase):
     def test_the_goal_of_one_number_of_processors_is_not_that_of_another(self):
         e = report.entry("row", {"title": "", "unit": "us", "goal": {"1": 3}}, 2, {"coir": [5]}, {}, {})
         self.assertEqual(report.verdict(e), "")
+
+
+class VerdictOfSeveralPeers(unittest.TestCase):
+    def entry(self, coir, goal=None, **peers):
+        ratios = {"raw epoll": 0.9, "Go": 1.25}
+        goals = {"title": "", "unit": "us", "peer_ratios": ratios, **({"goal": {"1": goal}} if goal else {})}
+        samples = {"coir": [coir], **{name.replace("_", " "): [value] for name, value in peers.items()}}
+        return report.entry("row", goals, 1, samples, {}, {})
+
+    def test_all_are_to_be_met(self):
+        self.assertEqual(report.verdict(self.entry(10, raw_epoll=9, Go=13)), "met")
+        self.assertEqual(report.verdict(self.entry(10, raw_epoll=8, Go=13)), "behind: raw epoll")
+        self.assertEqual(report.verdict(self.entry(10, raw_epoll=8, Go=12)), "behind: raw epoll, Go")
+
+    def test_and_the_figure_too(self):
+        self.assertEqual(report.verdict(self.entry(10, goal=10, Go=13)), "met")
+        self.assertEqual(report.verdict(self.entry(10, goal=9, Go=13)), "behind: the figure")
+
+    def test_without_peers_there_is_none(self):
+        self.assertEqual(report.verdict(self.entry(10)), "")
+
+
+class NetRows(unittest.TestCase):
+    def test_are_those_that_have_goals(self):
+        with open(os.path.join(ROOT, "benchmarks", "net_goals.json"), encoding="utf-8") as f:
+            of_values = {goal["row"] for goal in json.load(f).values()}
+        self.assertEqual(of_values, {*net.DRIVEN, "net_http", *net.REDIS_PIPELINES})
 
 
 class Growth(unittest.TestCase):

@@ -71,6 +71,7 @@ var rows = []row{
 	{"parallel_for", 1, inMilliseconds("parallel_for", fillInParallel)},
 	{"parallel_reduce", 1, inMilliseconds("parallel_reduce", addInParallel)},
 	{"parallel_sort", 1, inMilliseconds("parallel_sort", func() time.Duration { return mergeSortOfPieces(sequentialPiece) })},
+	{"echo", 1, perOperation("echo", echoClients*echoesAClient, echo)},
 	{"sleepers", 4, sleepers},
 	{"idle", 0, idle},
 	{"late_sleep", 0, lateSleep},

@@ -1,7 +1,7 @@
 // Go's server of the network rows, as benchmarks/net/servers/coir.cpp:
 //
 //	net_go MODE        prints "port N", then serves until it is killed
-//	                   echo, deadline, yielding, computing, timers as there; http: "hello" by net/http
+//	                   echo, deadline, yielding, computing, timers as there; http: /plaintext by net/http
 package main
 
 import (
@@ -89,7 +89,10 @@ func main() {
 			set = append(set, time.AfterFunc(time.Hour+time.Duration(i)*3600*time.Microsecond, func() {}))
 		}
 	case "http":
-		http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello\n") })
+		http.HandleFunc("/plaintext", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			io.WriteString(w, "Hello, World!")
+		})
 		fmt.Fprintln(os.Stderr, http.Serve(listen(), nil))
 		os.Exit(1)
 	default:
