@@ -40,7 +40,7 @@ descriptor* find(int fd) noexcept {
 descriptor& find_or_make(int fd) {
   const auto at = static_cast<std::size_t>(fd);  // a negative number becomes too large a one
   if (at >= chunk_size * most_chunks)
-    throw std::system_error(fd < 0 ? EBADF : EMFILE, std::generic_category(), "coir: file descriptor");
+    throw std::system_error(fd < 0 ? EBADF : EMFILE, std::system_category(), "coir: file descriptor");
   std::atomic<descriptor_chunk*>& place = table[at / chunk_size];
   if (place.load(std::memory_order_acquire) == nullptr) {
     auto made = std::make_unique<descriptor_chunk>();
@@ -230,7 +230,7 @@ void descriptor::enlist(io_way way, poller& mine) {
   const int error = &where == home_ ? where.change(number_, g, wanted) : where.add(number_, g, wanted);
   if (error != 0) {
     lock_.unlock();
-    throw std::system_error(error, std::generic_category(), "coir: to wait for a file descriptor");
+    throw std::system_error(error, std::system_category(), "coir: to wait for a file descriptor");
   }
   if (moves) home_->remove(number_);
   home_ = &where;

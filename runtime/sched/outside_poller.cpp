@@ -25,7 +25,7 @@ class service {
           return nullptr;
         },
         this);
-    if (error != 0) throw std::system_error(error, std::generic_category(), "coir: no thread that waits for input");
+    if (error != 0) throw std::system_error(error, std::system_category(), "coir: no thread that waits for input");
     thread_.detach();
     running_.store(true, std::memory_order_release);  // pairs with the load above
     return poller_;

@@ -76,7 +76,7 @@ void poller::start() {
     }
   }
   starting_.unlock();
-  if (error != 0) throw std::system_error(error, std::generic_category(), "coir: no epoll for a runtime");
+  if (error != 0) throw std::system_error(error, std::system_category(), "coir: no epoll for a runtime");
 }
 
 int poller::started() noexcept {
