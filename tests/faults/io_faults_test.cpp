@@ -473,27 +473,20 @@ TEST_P(IoFaults, WithoutEpollPwait2TimesAreKeptAnyway) {
 TEST_P(IoFaults, AnEpollThatIsGoneIsReported) {
   const auto program = [this] {
     auto [a, b] = unix_stream::pair();
-    run([&b = b] {
+    run([&a = a, &b = b] {
       EXPECT_THROW(coir::timeout(1ms, [&] { take(b, 1); }), coir::timed_out);
       refuse_io(io_call::epoll_wait, EBADF, 1 << 30);
       refuse_io(io_call::epoll_pwait2, EBADF, 1 << 30);
-      take(b, 1);
+      coir::task<void> reader = coir::spawn([&] {
+        for (;;) take(b, 1);
+      });
+      for (;;) {  // until nobody sleeps in the kernel from before
+        put(a, "x");
+        coir::sleep_for(100us);
+      }
     });
   };
   EXPECT_EXIT(program(), testing::KilledBySignal(SIGABRT), "the epoll of a poller: epoll_wait\\(\\) failed, errno 9");
-}
-
-TEST_P(IoFaults, WithoutAThreadForThePollerAPlainThreadsWaitThrows) {
-  const auto program = [] {
-    auto [a, b] = unix_stream::pair();
-    faults::refuse(faults::call::thread_creation, 1);
-    EXPECT_EQ(error_of([&b = b] { take(b, 1); }), std::errc::resource_unavailable_try_again);
-    refuse_io(io_call::epoll_create1, EMFILE);
-    a.set_read_deadline(steady_clock::now() + 1ms);
-    EXPECT_EQ(error_of([&a = a] { take(a, 1); }), std::errc::timed_out) << "the epoll is there already";
-    std::_Exit(testing::Test::HasFailure() ? 1 : 0);
-  };
-  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
 }
 
 // ---- memory
@@ -603,6 +596,21 @@ TEST_P(IoFaults, SignalsThatCannotBeHadAreAnError) {
     const auto ch = coir::signals({SIGUSR1});
     ::kill(::getpid(), SIGUSR1);
     EXPECT_EQ(ch.recv(), SIGUSR1);
+    std::_Exit(testing::Test::HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
+}
+
+// In a process in which no plain thread has waited yet: the fixture makes one wait.
+TEST(IoFaultsAlone, WithoutAThreadForThePollerAPlainThreadsWaitThrows) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto program = [] {
+    auto [a, b] = unix_stream::pair();
+    faults::refuse(faults::call::thread_creation, 1);
+    EXPECT_EQ(error_of([&b = b] { take(b, 1); }), std::errc::resource_unavailable_try_again);
+    refuse_io(io_call::epoll_create1, EMFILE);
+    a.set_read_deadline(steady_clock::now() + 1ms);
+    EXPECT_EQ(error_of([&a = a] { take(a, 1); }), std::errc::timed_out) << "the epoll is there already";
     std::_Exit(testing::Test::HasFailure() ? 1 : 0);
   };
   EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
