@@ -110,7 +110,7 @@ descriptor& descriptor::watch(int fd) {
   d.set_number(fd);
   if ((d.state_.load(std::memory_order_relaxed) & closed_bit) != 0) {
     // The owner has closed it, but a section is still open: opening it again would leave the number open for ever.
-    if (d.owned_) throw std::system_error(EBADF, std::generic_category(), "coir: file descriptor");
+    if (d.owned_) throw std::system_error(EBADF, std::system_category(), "coir: file descriptor");
     d.open(false);
   }
   ++d.watchers_;
