@@ -129,8 +129,12 @@ TEST_P(hooked_poll, SelectTellsWhatIsLeftOfTheTimeAndOfBadDescriptors) {
     EXPECT_LE(limit.tv_sec, 1000);
     EXPECT_GT(limit.tv_sec, 0);
     FD_ZERO(&readable);
-    FD_SET(900, &readable);
-    EXPECT_EQ(outcome_of([&] { return ::select(901, &readable, nullptr, nullptr, nullptr); }), (outcome{-1, EBADF}));
+    file gone(::dup(ends.a));
+    const int closed = gone;
+    gone.close();
+    FD_SET(closed, &readable);
+    EXPECT_EQ(outcome_of([&] { return ::select(closed + 1, &readable, nullptr, nullptr, nullptr); }),
+              (outcome{-1, EBADF}));
   });
 }
 

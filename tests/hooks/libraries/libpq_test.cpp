@@ -2,7 +2,7 @@
 // in poll().
 #include <libpq-fe.h>
 
-#include <cstdlib>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,11 +63,14 @@ TEST_P(libpq, LongAnswersComeWhole) {
 
 TEST_P(libpq, AQueryOfACancelledFiberFails) {
   run([] {
-    coir::task<std::string> query = coir::spawn([]() -> std::string {
+    std::atomic<bool> connected{false};
+    coir::task<std::string> query = coir::spawn([&connected]() -> std::string {
       const connection c = connect();
+      connected = true;
       const rows r(::PQexec(c.get(), "select pg_sleep(1000)"), &::PQclear);
       return ::PQresultStatus(r.get()) == PGRES_TUPLES_OK ? "" : ::PQerrorMessage(c.get());
     });
+    coir_test::until([&] { return connected.load(); });
     coir_test::until_blocked(query);
     query.request_stop();
     EXPECT_NE(query.get(), "");

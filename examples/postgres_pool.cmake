@@ -1,0 +1,12 @@
+# libpq, and its blocking calls as fibers make them.
+find_path(COIR_EXAMPLE_LIBPQ_INCLUDE libpq-fe.h PATH_SUFFIXES postgresql)
+find_library(COIR_EXAMPLE_LIBPQ pq)
+mark_as_advanced(COIR_EXAMPLE_LIBPQ_INCLUDE COIR_EXAMPLE_LIBPQ)
+if(COIR_EXAMPLE_LIBPQ_INCLUDE AND COIR_EXAMPLE_LIBPQ)
+  add_library(coir_example_libpq INTERFACE)
+  target_include_directories(coir_example_libpq SYSTEM INTERFACE "${COIR_EXAMPLE_LIBPQ_INCLUDE}")
+  target_link_libraries(coir_example_libpq INTERFACE coir_hooks "${COIR_EXAMPLE_LIBPQ}")
+  set(libraries coir_example_libpq)
+else()
+  set(missing libpq)
+endif()
