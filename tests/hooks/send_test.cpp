@@ -217,7 +217,7 @@ TEST_P(hooked_send, SendsManyMessages) {
     }
     EXPECT_EQ(::sendmmsg(ends.b, messages, 3, 0), 3);
     EXPECT_EQ(messages[2].msg_len, 1U);
-    EXPECT_EQ(take(ends.a, 1) + take(ends.a, 1) + take(ends.a, 1), "abc");
+    for (const char* const each : {"a", "b", "c"}) EXPECT_EQ(take(ends.a, 1), each);
   });
 }
 
