@@ -27,7 +27,7 @@ class NetProgram:
         self.name = name
         self.load = os.path.join(directory, "net_load")
         self.server = os.path.join(directory, server) if server else None
-        self._modes, self._http, self._redis = modes, http, redis
+        self._modes, self._http, self._redis = modes, http, redis  # the last two: make a server
 
     def rows(self):
         rows = []
@@ -122,7 +122,7 @@ def _ratio_of(with_it, without, *arguments):
 def _idle(program, row, mode, timeout):
     figures = _drive(program, mode, ["idle", f"connections={IDLE_CONNECTIONS}"], timeout)
     values = {f"{row}_bytes": (figures["bytes"], "bytes", ""), f"{row}_switches": (figures["switches"], "switches", "")}
-    if "deadline" in program._modes and program.name == "coir":
+    if program.name == "coir":  # beyond a parked fiber, of which the same program tells the size
         parked = _load([program.server, "parked", str(IDLE_CONNECTIONS)], timeout)
         values[f"{row}_beyond"] = (figures["bytes"] - float(parked.split()[1]), "bytes", "")
     return values
