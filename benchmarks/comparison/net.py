@@ -78,7 +78,7 @@ def _load(command, timeout):
     return done.stdout
 
 
-# ---- rows of net_load -------------------------------------------------------------------------------------------------
+# ---- rows of net_load --------------------------------------------------------------------------------------------
 
 def _requests(*arguments, count_calls=True):
     """A row of requests: their costs, and the system calls if there is a server that counts them."""
@@ -143,7 +143,7 @@ DRIVEN = {
 }
 
 
-# ---- rows of other loads ----------------------------------------------------------------------------------------------
+# ---- rows of other loads -----------------------------------------------------------------------------------------
 
 def _cpu_seconds(pid):
     with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
@@ -187,7 +187,7 @@ def _redis(make_server, row, timeout):
         return values
 
 
-# ---- the programs -----------------------------------------------------------------------------------------------------
+# ---- the programs ------------------------------------------------------------------------------------------------
 
 def find(build, only=None):
     """coir's servers first, then each peer that is there."""

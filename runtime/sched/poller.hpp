@@ -5,7 +5,8 @@
 // collect() asks the kernel. It is called by
 //   one sleeping worker   which sleeps in epoll instead of on its futex: idle_set::polls(). It wakes for events, for
 //                         timers if it is the keeper, and for the bell.
-//   a worker              that has run dry, if no worker sleeps in epoll: without waiting.
+//   a worker              that has run dry, if no worker sleeps in epoll: without waiting. Not after a sleep in epoll
+//                         that a single event ended.
 //   a busy processor      when the monitor asks for attention::events, because nobody has called it since the
 //                         monitor's last look.
 //   the monitor           if that has not helped until its next look: fibers compute on all processors.
