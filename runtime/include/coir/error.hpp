@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <coir/detail/requirements.hpp>
+
 namespace coir {
 
 /// Base of every error that is coir's own.

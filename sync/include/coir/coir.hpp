@@ -34,4 +34,5 @@
 #include <coir/timed_mutex.hpp>
 #include <coir/timeout.hpp>
 #include <coir/trace.hpp>
+#include <coir/version.hpp>
 #include <coir/wait_group.hpp>

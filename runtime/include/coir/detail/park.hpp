@@ -52,6 +52,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <coir/detail/requirements.hpp>
 #include <coir/detail/spin_lock.hpp>
 
 namespace coir::detail {

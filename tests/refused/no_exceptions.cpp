@@ -1,0 +1,2 @@
+// Compiled with -fno-exceptions.
+#include <coir/coir.hpp>
