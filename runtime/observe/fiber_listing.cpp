@@ -147,9 +147,12 @@ void fiber_listing::write_group(std::ostream& out, const likeness& alike, group&
 void fiber_listing::write_entries(std::ostream& out) {
   std::vector<std::pair<const likeness*, group*>> groups;
   for (auto& [alike, g] : started_) groups.emplace_back(&alike, &g);
-  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+  // Not std::stable_sort: libstdc++ 12 implements it with a function that is deprecated, and Clang 17 and later say so.
+  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     if (a.first->is != b.first->is) return a.first->is < b.first->is;
-    return a.second->members.size() > b.second->members.size();
+    const std::size_t size_a = a.second->members.size();
+    const std::size_t size_b = b.second->members.size();
+    return size_a != size_b ? size_a > size_b : *a.first < *b.first;
   });
   for (const auto& [alike, g] : groups) write_group(out, *alike, *g);
 }

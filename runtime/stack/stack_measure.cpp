@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include <sys/mman.h>
@@ -70,8 +71,9 @@ std::vector<stack_use> stack_uses() {
     const detail::tsan_section section(&m);
     for (const auto& [where, use] : m.sites) result.push_back(use);
   }
-  std::stable_sort(result.begin(), result.end(),
-                   [](const stack_use& a, const stack_use& b) { return a.most > b.most; });
+  std::sort(result.begin(), result.end(), [](const stack_use& a, const stack_use& b) {
+    return std::tie(b.most, a.file, a.line) < std::tie(a.most, b.file, b.line);
+  });
   return result;
 }
 
