@@ -16,6 +16,7 @@
 #include "base/immortal.hpp"
 #include "base/report.hpp"
 #include "base/sanitizer.hpp"
+#include "base/shadow_stack.hpp"
 #include "observe/blocked_watch.hpp"
 #include "observe/held_locks.hpp"
 #include "sched/events.hpp"
@@ -137,6 +138,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
       monitor_(processors, o.time_slice.count(), debug_, clock_.now()) {
   immortal<task_cancelled>();  // later throws copy this one
   immortal<timed_out>();
+  refuse_shadow_stack();
   register_asymmetric_fence();
   catch_overflows();
   if (debug_.heldlock != 0) watch_locks();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/immortal.hpp"
+#include "base/shadow_stack.hpp"
 #include "base/tsan_contexts.hpp"
 #include "stack/stack_pool.hpp"
 
@@ -54,6 +55,7 @@ void* header_of(const stack_pool::stack& s) noexcept { return s.top - sizeof(poo
 pooled_stack* make(size_class& c, std::size_t index) {
   stack_pool* pool = pools[index].load(std::memory_order_acquire);
   if (pool == nullptr) {
+    refuse_shadow_stack();
     // Not under the lock: operator new may be the user's.
     auto fresh = std::make_unique<stack_pool>(stack_class_bytes(index));
     // acq_rel: pairs with the other loads of it.
