@@ -212,6 +212,7 @@ stack_pool::stack stack_pool::cut_stack() noexcept {
   char* const base = cut(ready_, 1);
   const std::size_t number = fibers_.size();
   fibers_.push_back(nullptr);
+  registered_.add(base + guard_size_, base + stride_);
   return {base + guard_size_, top_of(base), number};
 }
 

@@ -28,6 +28,7 @@
 
 #include "base/internal_memory.hpp"
 #include "base/number_set.hpp"
+#include "base/valgrind.hpp"
 
 namespace coir::detail {
 
@@ -146,6 +147,7 @@ class stack_pool {
   std::atomic<std::size_t> free_count_{0};
   std::size_t free_low_ = 0;  // the least free_count_ since the last unused()
   std::atomic<std::uint32_t> incarnations_{0};
+  [[no_unique_address]] valgrind_stacks registered_;
   internal_vector<stack> blank_;  // given back by trim() or give_back(); with room for all, too
   int self_ = -1;                 // pidfd of this process, for process_madvise
 };

@@ -1,0 +1,38 @@
+// What Valgrind must be told: where stacks lie. It then takes a change of the stack pointer from one of them to another
+// for a switch, and not for a frame of that size. Nothing without Valgrind's header when coir is built; with it, one
+// comparison for each new stack unless the program runs under Valgrind.
+#pragma once
+
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+
+#include "base/internal_memory.hpp"
+#endif
+
+namespace coir::detail {
+
+/// The stacks of one pool; forgotten with it. Used by one thread at a time.
+class valgrind_stacks {
+#if __has_include(<valgrind/valgrind.h>)
+ public:
+  valgrind_stacks() noexcept : under_valgrind_(RUNNING_ON_VALGRIND != 0) {}
+  ~valgrind_stacks() {
+    for ([[maybe_unused]] const unsigned id : ids_) VALGRIND_STACK_DEREGISTER(id);
+  }
+  valgrind_stacks(const valgrind_stacks&) = delete;
+  valgrind_stacks& operator=(const valgrind_stacks&) = delete;
+
+  void add([[maybe_unused]] char* bottom, [[maybe_unused]] char* end) {
+    if (under_valgrind_) ids_.push_back(VALGRIND_STACK_REGISTER(bottom, end - 1));
+  }
+
+ private:
+  const bool under_valgrind_;
+  internal_vector<unsigned> ids_;
+#else
+ public:
+  void add(char*, char*) noexcept {}
+#endif
+};
+
+}  // namespace coir::detail
