@@ -1,12 +1,15 @@
-# Installation: headers, libraries, find_package(coir) and pkg-config coir.
+# Installation: headers, libraries, find_package(coir) and pkg-config coir. Three components, one for each package of
+# coir_package.cmake: runtime (what a program needs that is linked with shared libraries), dev (what its build needs), dbg.
 include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/coir")
 install(
   TARGETS coir coir_runtime coir_channel coir_sync coir_net coir_hooks coir_lockcheck
   EXPORT coir_targets
-  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(EXPORT coir_targets NAMESPACE coir:: FILE coir_targets.cmake DESTINATION "${config_dir}")
+  LIBRARY COMPONENT runtime NAMELINK_COMPONENT dev
+  ARCHIVE COMPONENT dev
+  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev)
+install(EXPORT coir_targets NAMESPACE coir:: FILE coir_targets.cmake DESTINATION "${config_dir}" COMPONENT dev)
 
 # coir::asio has targets of its own, which coir-config.cmake reads only where Boost's headers are.
 if(TARGET coir_asio)
@@ -21,9 +24,9 @@ configure_package_config_file(cmake/coir-config.cmake.in "${PROJECT_BINARY_DIR}/
                               INSTALL_DESTINATION "${config_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/coir-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/coir-config.cmake" "${PROJECT_BINARY_DIR}/coir-config-version.cmake"
-        DESTINATION "${config_dir}")
+        DESTINATION "${config_dir}" COMPONENT dev)
 
-install(FILES runtime/observe/gdb/coir-gdb.py DESTINATION "${CMAKE_INSTALL_DATADIR}/coir")
+install(FILES runtime/observe/gdb/coir-gdb.py DESTINATION "${CMAKE_INSTALL_DATADIR}/coir" COMPONENT dbg)
 
 # pkg-config. A static library's own dependencies are named in Libs, not in Libs.private: a plain `pkg-config --libs` is
 # what people type, and there is nothing else to link against.
@@ -50,4 +53,8 @@ else()
   set(COIR_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 configure_file(cmake/coir.pc.in "${PROJECT_BINARY_DIR}/coir.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/coir.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(FILES "${PROJECT_BINARY_DIR}/coir.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT dev)
+
+if(coir_top_level)
+  include(cmake/coir_package.cmake)
+endif()

@@ -1,9 +1,12 @@
 // A program as a user would write it: one header, one library; a fiber, a channel, a select, a mutex.
 #include <chrono>
 #include <coir/coir.hpp>
+#include <coir/version.hpp>
 #include <cstdio>
 #include <mutex>
 #include <optional>
+
+static_assert(COIR_VERSION >= 100);
 
 int main() {
   const int sum = coir::run([] {

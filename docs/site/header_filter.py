@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Doxygen's view of a public header: the comment that opens the file becomes the documentation of the file, and what
+looks like a tag in a comment (task<R>) is text. Lines keep their numbers. Usage: header_filter.py HEADER"""
+import re
+import sys
+
+
+def prose(text):
+    """Escapes what Doxygen would take for a tag or a link, but not in `code`."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"(?<!\\)([<#@])", r"\\\1", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
+def opening_line(text):
+    # Examples are set in by three blanks; Markdown wants four more than the text for code.
+    return "    " + text if text.startswith("   ") else prose(text.removeprefix(" "))
+
+
+with open(sys.argv[1], encoding="utf-8") as header:
+    lines = header.read().split("\n")
+
+end = next((number for number, line in enumerate(lines) if not line.startswith("//")), len(lines))
+for number, line in enumerate(lines):
+    if number < end:
+        begin = "/** @file " if number == 0 else ""
+        sys.stdout.write(begin + opening_line(line[2:]) + (" */" if number + 1 == end else "") + "\n")
+    else:
+        if comment := re.match(r"(.*?///<?)(.*)$", line):
+            line = comment[1] + prose(comment[2])
+        sys.stdout.write(line + ("\n" if number + 1 < len(lines) else ""))
