@@ -23,11 +23,10 @@
 // Exceptions: closed_channel as said; `cancelled` from every call that blocks in a cancelled fiber, which then has
 // neither sent nor received anything.
 //
-// Who cannot block uses async_recv() and async_send(): a coroutine awaits them (<coir/async.hpp>), or they are given a
-// function, a callback, that is run in a fiber of its own once the operation is done. A callback that waits is to its
-// runtime what a fiber of go() is that blocks there: run() waits for it, a deadlock's report lists it, and if it is
-// cancelled it ends in silence, its function and the value that it would have sent destroyed. It keeps the channel
-// alive.
+// Code that cannot block uses async_recv() and async_send(). A coroutine awaits them (<coir/async.hpp>). Or they take a
+// callback, a function that runs in a fiber of its own once the operation is done. A waiting callback counts like a
+// go() fiber that blocks there: run() waits for it, and the report of a deadlock lists it. If it is cancelled it ends
+// in silence, and its function and the value that it would have sent are destroyed. It keeps the channel alive.
 //
 // Semantics: the Go specification, "Channel types", "Send statements", "Receive operator", "Close".
 #pragma once
@@ -59,7 +58,7 @@ namespace detail {
 template <class T>
 using stored = std::conditional_t<std::is_void_v<T>, unit, T>;
 
-/// What all three kinds of handle have.
+/// The members that all three kinds of handle have.
 class chan_handle {
  public:
   /// How many values are buffered; how many can be. For len() this is the past by the time the caller looks.
@@ -145,7 +144,7 @@ class send_members {
     return send_until(std::move(copy), t);
   }
 
-  /// `co_await ch.async_send(v)` in a coir::async: as send(), but that the coroutine waits, and not a fiber. Throws
+  /// `co_await ch.async_send(v)` in a coir::async: as send(), but the coroutine waits instead of a fiber. Throws
   /// closed_channel, `cancelled`; the value is then destroyed with the expression. Throws std::logic_error if it is
   /// kept and awaited a second time.
   send_awaiter<T> async_send(T value) const noexcept { return send_awaiter<T>(core(), std::move(value)); }
@@ -252,7 +251,7 @@ class recv_members {
                     recv_status::timed_out);
   }
 
-  /// `co_await ch.async_recv()` in a coir::async: as recv(), but that the coroutine waits, and not a fiber. A
+  /// `co_await ch.async_recv()` in a coir::async: as recv(), but the coroutine waits instead of a fiber. A
   /// std::optional<T>; throws `cancelled`; std::logic_error if it is kept and awaited a second time.
   recv_awaiter<T, std::optional<T>> async_recv() const noexcept { return recv_awaiter<T, std::optional<T>>(core()); }
 

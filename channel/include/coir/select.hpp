@@ -4,11 +4,11 @@
 //                coir::on_send(log, line),
 //                coir::on_timeout(100ms, [&] { ... }));
 //
-// Exactly one case takes effect; its handler, if it has one, then runs in the caller, and its index in the order
-// written is returned. If several are ready at once, one of them is chosen evenly at random. A value of a case that is
-// not taken is not moved from. A case on a nil channel is never ready; a receive from a closed channel is ready; so is
-// a send to one, and it throws closed_channel when it is chosen. With no case that could ever be ready it blocks
-// forever.
+// Exactly one case takes effect. Its handler, if it has one, then runs in the caller, and select returns the index of
+// the case, in the order written. If several cases are ready at once, one of them is chosen at random, evenly. The
+// value of a case that is not chosen is not moved from. A case on a nil channel is never ready. A receive from a closed
+// channel is ready. So is a send to one, and it throws closed_channel when it is chosen. A select with no case that
+// could ever be ready blocks forever.
 //
 // A case refers to its operands (channels, rvalues to send, handlers that are lvalues) instead of copying them: write
 // it where it is used, in the call. The number of cases may differ from run to run with a select_set
@@ -212,7 +212,7 @@ template <class... Cases>
   return fired;
 }
 
-/// What the core is told of a select, and its working memory.
+/// The description of a select that the core gets, and its working memory.
 template <std::size_t N>
 struct select_frame {
   template <class... Cases>
@@ -429,7 +429,7 @@ requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&.
   }
 }
 
-/// `co_await async_select(on_recv(...), ...)`: as select(), but that the coroutine waits, and not a fiber. The handlers
+/// `co_await async_select(on_recv(...), ...)`: as select(), but the coroutine waits instead of a fiber. The handlers
 /// are ordinary functions: what must be awaited then goes behind it, by the index. Write it, and its cases, in the
 /// co_await expression. Also throws, for a timeout, std::bad_alloc and std::system_error (no thread).
 template <class... Cases>

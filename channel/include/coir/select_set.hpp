@@ -241,7 +241,7 @@ class select_set {
   /// set.
   std::size_t wait();
 
-  /// `co_await set.async_wait()`: as wait(), but that the coroutine waits, and not a fiber. The set must stay where it
+  /// `co_await set.async_wait()`: as wait(), but the coroutine waits instead of a fiber. The set must stay where it
   /// is meanwhile. Also throws, for a timeout, std::bad_alloc and std::system_error (no thread).
   [[nodiscard]] auto async_wait() noexcept { return operation(*this); }
 

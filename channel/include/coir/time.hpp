@@ -1,4 +1,5 @@
-// Time: sleep_for() and sleep_until() (sleep.hpp), and what tells by a channel, or a call, that some time is over:
+// Time: sleep_for() and sleep_until() (sleep.hpp); timers and tickers that send to a channel, or call a function, when
+// a time is over:
 //
 //   coir::select(coir::on_recv(answers, use), coir::on_recv(coir::after(100ms), [](auto) { give_up(); }));
 //

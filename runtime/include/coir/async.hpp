@@ -9,14 +9,15 @@
 //   coir::task<int> t = coir::spawn(sum(ch));      // runs beside the caller; t.get() joins
 //   int total = co_await sum(ch);                  // in a coroutine: runs as a part of it
 //
-// What can be awaited: another async, a task, async_sleep(), async_select(), and the operations named async_... of
-// channels, tasks, locks and what else there is to wait for (docs/async.md). Anything else does not compile: nobody
-// would know who resumes the coroutine, nor where.
+// An async can await another async, a task, async_sleep(), async_select(), and the operations named async_... of
+// channels, tasks, locks and the other primitives (docs/async.md). Anything else does not compile: nothing would say
+// which thread resumes the coroutine, and where.
 //
 // Lazy: nothing runs before the async is awaited or spawned; one that never is is destroyed with its arguments. Once
 // spawned it is like a fiber in all that can be seen: it has an id and a name, counts for draining and deadlocks (and
 // is listed there), is cancelled through its task, and what it awaits then throws `cancelled`. An exception that leaves
-// it goes to whoever awaits or joins it. It may be resumed by another OS thread after each co_await.
+// it goes to the coroutine that awaits it or to the caller that joins it. It may be resumed by another OS thread after
+// each co_await.
 //
 // Between two co_awaits it runs as a fiber does, on a stack of the runtime; calls that block are allowed and block that
 // stack: it is then no cheaper than a fiber. A guard of coir::uncancellable holds across co_await too.
@@ -480,7 +481,7 @@ class [[nodiscard]] sleep_awaiter : async_awaiter_mark {
 
 }  // namespace detail
 
-/// `co_await async_sleep(d)`: as sleep_for(), but that the coroutine waits, and not a fiber. Never early. Throws
+/// `co_await async_sleep(d)`: as sleep_for(), but the coroutine waits instead of a fiber. Never early. Throws
 /// `cancelled` (not if it need not wait), std::bad_alloc; std::system_error (no thread for a timer) if the processor
 /// was taken away from it; std::logic_error if it is kept and waits a second time.
 template <class Rep, class Period>

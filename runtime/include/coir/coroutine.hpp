@@ -43,8 +43,8 @@ namespace coir {
 template <class Out, class In = void, class Result = void>
 class coroutine;
 
-/// What the body gets, whatever its result's type: coroutine<Out, In, Result>::handle. To be used by the body, and what
-/// it calls, alone.
+/// The argument of the body, for each type of result: coroutine<Out, In, Result>::handle. Only the body, and functions
+/// that it calls, may use it.
 template <class Out, class In = void>
 class coroutine_self : private detail::coroutine_core {
   static_assert(!std::is_rvalue_reference_v<Out> && !std::is_rvalue_reference_v<In>);

@@ -1,4 +1,4 @@
-// What every fiber is doing: for when a program hangs, or is slow, and nobody knows why.
+// Lists of all fibers and what each is doing, to find out why a program hangs or is slow.
 //
 //   coir::dump_on_signal();    // in main: from then on `kill -QUIT pid`, or Ctrl-\, lists the fibers on stderr
 //   coir::dump(std::cerr);     // the same, here and now

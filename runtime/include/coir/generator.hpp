@@ -135,7 +135,7 @@ class generator {
   yielder* body_ = nullptr;
 };
 
-/// What the body gets. To be used by the body, and what it calls, alone.
+/// The argument of the body. Only the body, and functions that it calls, may use it.
 template <class T>
 class generator<T>::yielder : private detail::coroutine_core {
  public:

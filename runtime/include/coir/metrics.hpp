@@ -1,4 +1,4 @@
-// What a runtime has done and is doing, in numbers: for dashboards and for finding out why a program is slow.
+// Counters and gauges of a runtime, for dashboards and to find out why a program is slow.
 //
 //   std::string page = coir::prometheus(coir::metrics());             // in a fiber: of its runtime
 //   const coir::metrics_snapshot now = rt.metrics();                  // from any thread, of the runtime rt
@@ -48,7 +48,7 @@ struct latency_histogram {
   std::chrono::nanoseconds sum{0};              ///< of all sampled latencies
 };
 
-/// Of one processor. What fibers do while they have no processor is counted in the totals only.
+/// The numbers of one processor. Work of fibers that have no processor is counted in the totals only.
 struct processor_metrics {
   // --- counters
   std::uint64_t runs = 0;        ///< how often a fiber was given the processor
@@ -70,7 +70,7 @@ struct processor_metrics {
   std::size_t cached_stacks = 0;  ///< free, and kept for this processor
 };
 
-/// Of a runtime.
+/// The numbers of a runtime.
 struct metrics_snapshot {
   std::vector<processor_metrics> processors;
 
@@ -112,7 +112,8 @@ struct metrics_snapshot {
   std::size_t free_stacks = 0;  ///< of them not in use, the processors' included
 };
 
-/// Of the calling fiber's runtime; from elsewhere, use runtime::metrics(). Throws not_in_runtime, std::bad_alloc.
+/// The numbers of the calling fiber's runtime. Outside a fiber, use runtime::metrics(). Throws not_in_runtime,
+/// std::bad_alloc.
 metrics_snapshot metrics();
 
 /// In the Prometheus text exposition format, version 0.0.4 (Content-Type: text/plain; version=0.0.4). All names begin

@@ -46,8 +46,8 @@ struct options {
 
   /// Size of a fiber's stack, in bytes: 16 KiB to 1 GiB, rounded up to whole pages. Address space, of which memory is
   /// used as far as it was touched; coir itself needs up to 4 KiB of it. A guard of 64 KiB or a page more comes in
-  /// addition: who runs into it ends the process with a report. A single frame larger than the guard may step over it,
-  /// unless its function was compiled with -fstack-clash-protection.
+  /// addition: a fiber that runs into it ends the process with a report. A single frame larger than the guard may step
+  /// over it, unless its function was compiled with -fstack-clash-protection.
   std::size_t stack_size = 256 * 1024;
 
   /// How long a fiber may compute while others wait for its processor. Positive. A fiber that takes longer loses the
@@ -74,7 +74,8 @@ class main_fiber {
   void signal();
   bool done() const noexcept;
 
-  /// What left the fiber; instead of `cancelled`, task_cancelled, or `deadlock` if that has unwound it.
+  /// Throws the exception that left the fiber. In place of `cancelled`: task_cancelled, or `deadlock` if that unwound
+  /// it.
   [[noreturn]] void rethrow(const std::exception_ptr& error) const;
 
  private:
@@ -168,7 +169,7 @@ class runtime {
 
   unsigned processors() const noexcept;
 
-  /// What it has done and is doing, in numbers: see <coir/metrics.hpp>. From any thread. Throws std::bad_alloc.
+  /// Its counters and gauges: see <coir/metrics.hpp>. From any thread. Throws std::bad_alloc.
   metrics_snapshot metrics() const;
 
   /// The calling fiber's runtime. Throws not_in_runtime outside a fiber.

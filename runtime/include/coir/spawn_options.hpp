@@ -1,4 +1,4 @@
-// What a fiber may be given when it is started: coir::go({.name = "reader"}, f), coir::spawn(options, f).
+// Options of a single fiber, given when it is started: coir::go({.name = "reader"}, f), coir::spawn(options, f).
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ struct stack_use {
   std::size_t most = 0;      ///< bytes that one of them has used
 };
 
-/// Of all fibers that have ended in runtimes that measure, the deepest first. From any thread.
+/// The stack use of all fibers that have ended in runtimes that measure it, the deepest first. From any thread.
 std::vector<stack_use> stack_uses();
 
 }  // namespace coir

@@ -39,7 +39,7 @@ struct fiber;
 class stackless;
 class timed_end_awaiter;
 
-/// The state shared by a task handle and its fiber. Whoever of the two is last frees it; `lock_` decides.
+/// The state shared by a task handle and its fiber. The last of the two frees it; `lock_` decides which that is.
 class task_state : public start_record {
  public:
   task_state(entry f, source_location where) noexcept;
@@ -161,13 +161,14 @@ struct task_record final : task_result<R> {
 /// thrown, since these may just have been unwound before it. The fiber is marked as cancelled for good then.
 void throw_if_being_cancelled();
 
-/// For who hears of others' cancellation: throws task_cancelled, or the caller's own `cancelled` if it is cancelled
-/// too.
+/// For a caller that learns that another fiber was cancelled: throws task_cancelled, or `cancelled` if the calling
+/// fiber is cancelled too.
 [[noreturn]] void throw_task_cancelled();
 
 struct task_access;
 [[noreturn]] void throw_empty_task();
-/// For who has joined a task: throws what left its function; instead of `cancelled` what throw_task_cancelled() throws.
+/// For a caller that has joined a task: throws the exception that left its function. In place of `cancelled`, throws as
+/// throw_task_cancelled().
 [[noreturn]] void rethrow_failure(const std::exception_ptr& error);
 /// For a task that failed and was then detached: report and std::terminate, unless it was `cancelled`.
 void end_detached(task_state& state) noexcept;
@@ -231,7 +232,7 @@ class [[nodiscard]] task {
   }
 
   /// `co_await t.async_wait()` and so on in a coir::async (include <coir/async.hpp>): as wait(), wait_for() and
-  /// wait_until(), but that the coroutine waits, and not a fiber. (`co_await t` is get().) The task stays as it is
+  /// wait_until(), but the coroutine waits instead of a fiber. (`co_await t` is get().) The task stays as it is
   /// meanwhile. Those with a time also throw std::bad_alloc and std::system_error (no thread).
   detail::end_awaiter async_wait() const;
   template <class Rep, class Period>

@@ -1,4 +1,4 @@
-// What a fiber can ask about itself. All but is_fiber() throw not_in_runtime when called outside a fiber.
+// Functions that a fiber calls about itself. All but is_fiber() throw not_in_runtime when called outside a fiber.
 #pragma once
 
 #include <stop_token>

@@ -1,6 +1,6 @@
 // barrier: a number of fibers or threads wait for one another, phase after phase; as std::barrier.
-// When all expected have arrived, the last one runs the completion function, and then the phase ends: all who wait go
-// on, and the next phase begins with as many expected, less those who dropped out. The completion must not throw; it
+// When all expected participants have arrived, the last one runs the completion function. Then the phase ends, and all
+// waiters go on. The next phase expects as many, minus those that dropped out. The completion must not throw; it
 // may block, and is not cancelled with the fiber that runs it.
 //
 // Thread safety: all members at once. Every arrival of a phase happens before its completion function, and that before
@@ -121,7 +121,7 @@ class barrier {
   void arrive_and_wait() { core_.wait(arrive_as(1, false)); }
 
   /// `co_await b.async_wait(std::move(token))` and `co_await b.async_arrive_and_wait()` in a coir::async: as wait() and
-  /// arrive_and_wait(), but that the coroutine waits, and not a fiber. It arrives when it is awaited.
+  /// arrive_and_wait(), but the coroutine waits instead of a fiber. It arrives when it is awaited.
   detail::queue_awaiter<detail::barrier_core::phase_wait> async_wait(arrival_token&& arrived) const noexcept {
     return detail::queue_awaiter<detail::barrier_core::phase_wait>(std::in_place, core_, arrived.phase_);
   }

@@ -59,7 +59,7 @@ requires(sizeof...(Functions) > 0) auto race(Functions&&... functions)
 }
 
 /// Calls f for every element of the range, each in a fiber of its own, at most `limit` at once, and returns what these
-/// calls return, in the order of the range; nothing, if that is void. Of a reference the value is kept.
+/// calls return, in the order of the range; nothing, if that is void. For a reference, the value is stored.
 ///
 /// The calling fiber goes through the range, and takes an element when there is room for a call. So a range may be a
 /// channel, or have no end. f is given what the range refers to, if it is a forward range of references, else the

@@ -1,8 +1,8 @@
-// condition_variable: waits until others have changed what a lock guards; as std::condition_variable_any: with
-// std::unique_lock<coir::mutex>, or any other lock of coir's.
+// condition_variable: blocks a fiber or thread until another has changed the state that a lock guards. As
+// std::condition_variable_any, with std::unique_lock<coir::mutex> or any other lock of coir's.
 //
-// notify_one() wakes the one that has waited longest; a later waiter cannot take an earlier one's wake. There are no
-// spurious wakes, but another may have locked first and changed things back, so wait with a predicate.
+// notify_one() wakes the waiter that has waited longest. A later waiter cannot take an earlier one's wake-up. There are
+// no spurious wake-ups. But another fiber may lock first and change the state back, so wait with a predicate.
 //
 // A waiter *enlists* while it holds the user's lock, unlocks that, and then sleeps, unless it has been notified in
 // between (which it learns from its entry, under the list's lock). So the user's lock is never unlocked under the
@@ -11,11 +11,12 @@
 // A stop request may come for a waiter that has been notified and has not run since, when the variable may be gone. So
 // the callback reaches the variable through the entry alone, which leads there as long as it is queued.
 //
-// Every wait returns, or throws, with the user's lock held again, whatever ended it. Waiting is a cancellation point,
-// locking again is none. (If the unwinding of a certain deadlock ends that, the lock is not held: std::unique_lock
-// knows.) Thread safety: all members at once. notify happens before the return of the wait that it wakes. May be
-// destroyed when all who wait have been notified, even if they have not returned yet; the destructor then waits for
-// those that have not looked at their notification, and may move the calling fiber to another thread.
+// Every wait returns, or throws, with the user's lock held again, whatever ended it. Waiting is a cancellation point;
+// locking again is not. (If the unwinding of a certain deadlock ends the second lock, the lock is not held, and
+// std::unique_lock knows that.) Thread safety: all members may be called at the same time. Happens-before: a notify
+// happens before the return of the wait that it wakes. The variable may be destroyed when all waiters have been
+// notified, even if they have not returned yet. The destructor then waits for those that have not yet seen their
+// notification, and may move the calling fiber to another thread.
 #pragma once
 
 #include <chrono>
@@ -74,7 +75,7 @@ class condition_variable {
   /// Wakes the one that has waited longest, if anybody waits. Never blocks. The lock need not be held.
   void notify_one() noexcept;
 
-  /// Wakes all who wait. Never blocks.
+  /// Wakes all waiters. Never blocks.
   void notify_all() noexcept;
 
   /// Unlocks, blocks until notified, locks again. Throws `cancelled` (the lock is held again first), and what lock and
@@ -100,7 +101,7 @@ class condition_variable {
     return wait_once(lock, detail::deadline_after(d), nullptr);
   }
 
-  /// What predicate() said last: false only if the time was over.
+  /// Returns the last result of predicate(): false only if the time was over.
   template <class Lock, class Clock, class Duration, class Predicate>
   bool wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> t, Predicate predicate) {
     return wait_for_predicate(lock, detail::deadline_at(t), nullptr, predicate);

@@ -1,5 +1,5 @@
-// context: tells what works on something, in whatever fibers and threads, that it is no longer wanted, and until when
-// it is; and carries values along. As Go's package context.
+// context: tells the fibers and threads that work on a request when its result is no longer wanted, and what its
+// deadline is. It also carries values. As Go's package context.
 //
 //   auto [ctx, cancel] = coir::with_timeout(parent, 2s);
 //   coir::go([ctx = ctx] { serve(ctx); });
@@ -13,11 +13,10 @@
 // born ended. It ends once: by its cancel function, by its deadline (its own, or an earlier one above), or with its
 // parent.
 //
-// A context is a cheap shared handle, and so is a cancel function; the one that is default-constructed is the
-// background, respectively does nothing. Dropping handles cancels nothing, and nobody has to call a cancel function: a
-// context of which there is no handle left, no cancel function, no context below, and no done channel in anyone's
-// hands, is freed, its timer disarmed, its place in the parent's list given back. A cancelled one leaves that list at
-// once.
+// A context is a cheap shared handle, and so is a cancel function. A default-constructed context is the background, and
+// a default-constructed cancel function does nothing. Dropping handles cancels nothing, and a program need not call the
+// cancel function: a context is freed, with its timer and its place in the parent's list, when no handle, no cancel
+// function, no context below it and no done channel refers to it. A cancelled context leaves that list at once.
 //
 // Thread safety: all members at once, from fibers and plain threads; one handle *object* is like a std::shared_ptr.
 // Happens-before: cancel(cause) before a receive from done() that returns because of it; err() is set by then.

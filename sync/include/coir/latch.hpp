@@ -1,7 +1,8 @@
-// latch: a count that goes down once, and those who wait until it is zero; as std::latch, for fibers and OS threads
-// alike. Thread safety: all members at once. Each count_down() happens before the returns of wait() and of a true
-// try_wait(). May be destroyed as soon as wait() returns; but a wait() that is being cancelled needs it until it has
-// thrown.
+// latch: a count that goes down to zero once. Fibers and OS threads can wait for zero. As std::latch.
+//
+// Thread safety: all members may be called at the same time. Happens-before: each count_down() happens before the
+// return of wait(), and of a try_wait() that returns true. A latch may be destroyed as soon as wait() has returned. A
+// wait() that is being cancelled needs the latch until it has thrown.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +33,15 @@ class latch {
   /// Blocks until the count is zero. Throws `cancelled`, but only if it would block.
   void wait() const { count_.wait(); }
 
-  /// `co_await l.async_wait()` in a coir::async: as wait(), but that the coroutine waits, and not a fiber.
+  /// `co_await l.async_wait()` in a coir::async: as wait(), but the coroutine waits instead of a fiber.
   detail::queue_awaiter<detail::countdown::zero_wait> async_wait() const noexcept {
     return detail::queue_awaiter<detail::countdown::zero_wait>(std::in_place, count_);
   }
 
-  /// count_down(n), wait(). May be destroyed when all who wait, or arrive and wait, but the last to arrive have
-  /// returned.
+  /// count_down(n), then wait(). The latch may be destroyed when all of these calls have returned, except that of the
+  /// last to arrive.
   void arrive_and_wait(std::int64_t n = 1) {
-    if (checked(n) > 0 && count_.subtract(n)) return;  // who has waited may have destroyed it by now
+    if (checked(n) > 0 && count_.subtract(n)) return;  // a waiter may have destroyed the latch by now
     wait();
   }
 

@@ -1,16 +1,16 @@
 // mutex: mutual exclusion among fibers and OS threads alike; a blocked fiber leaves its processor to others.
 // Meets std's Lockable: std::unique_lock, std::scoped_lock and std::lock work.
 //
-// Speed first, fairness in time: who finds the mutex free takes it, even past waiters; but an unlock hands it straight
-// to a waiter that has waited for over 1 ms (one that it has woken, and that others keep overtaking, is looked after at
-// every 32nd unlock). Waiters are served first come, first served.
+// Fast, and fair within a bound. A caller that finds the mutex free takes it, even if others wait. But if a waiter has
+// waited for more than 1 ms, an unlock hands the mutex straight to it. (A waiter that was woken, and that others keep
+// overtaking, is checked at every 32nd unlock.) Waiters are served first come, first served.
 //
 // The state word. Bits other than `held` and the ticks are set under queue_lock_, or by the owner.
 //   held     somebody owns the mutex
-//   queued   somebody is in again_ or waiters_; so unlocking takes the long way. queued implies held or woken.
-//   woken    an unlock has woken a waiter, which has not come back yet to take the mutex or to queue again; until then
-//            unlocks wake nobody else. At most one is woken, or granted, at a time.
-//   granted  the one that was woken has not come back for so long that an unlock left the mutex to it: held is its own.
+//   queued   again_ or waiters_ is not empty, so an unlock takes the slow path. queued implies held or woken.
+//   woken    an unlock has woken a waiter, and the waiter has not yet taken the mutex or queued again. Until then no
+//            unlock wakes another waiter. At most one waiter is woken, or granted, at a time.
+//   granted  the woken waiter has not come back for so long that an unlock gave it the mutex: it owns `held`.
 //   ticks    counts the unlocks since the wake, so that only some of them read the clock
 // The long unlock changes the word only while it holds the mutex and queue_lock_, so nobody else can change it then.
 //
@@ -43,7 +43,7 @@ class handed_over_lock;
 class mutex {
  public:
   constexpr mutex() noexcept = default;
-  /// Nobody must be waiting: else the process ends with a report.
+  /// No fiber or thread may be waiting for it: otherwise the process ends with a report.
   ~mutex() {
     if (!waiters_.empty() || !again_.empty()) [[unlikely]]
       detail::destroyed_with_waiters("mutex", this, queue_lock_, {&again_, &waiters_});
@@ -53,7 +53,7 @@ class mutex {
 
   /// Blocks until the mutex is free and takes it. Not recursive: a second lock by its owner waits forever.
   /// Locking is no cancellation point, as pthread_mutex_lock() is none: neither a cancellation nor an expired timeout
-  /// ends it, so a lock_guard in a destructor is safe. Who must bound the wait uses timed_mutex. Only the unwinding of
+  /// ends it, so a lock_guard in a destructor is safe. To bound the wait, use timed_mutex. Only the unwinding of
   /// a certain deadlock that this call is a part of throws `cancelled` from it; the mutex is then not taken. The unlock
   /// before happens before lock() returns.
   void lock() {
@@ -62,8 +62,8 @@ class mutex {
       lock_contended(detail::no_deadline);
   }
 
-  /// `co_await m.async_lock()` in a coir::async: as lock(), but that the coroutine waits, and not a fiber; the mutex is
-  /// then handed to it. For RAII adopt it: `std::unique_lock held(m, std::adopt_lock);`. The coroutine may unlock it on
+  /// `co_await m.async_lock()` in a coir::async: as lock(), but the coroutine waits instead of a fiber. The mutex is
+  /// handed to it. For RAII adopt it: `std::unique_lock held(m, std::adopt_lock);`. The coroutine may unlock it on
   /// another thread. No cancellation point either; std::logic_error if it is kept and awaited a second time.
   detail::queue_awaiter<detail::handed_over_lock> async_lock() noexcept;
 
@@ -76,7 +76,7 @@ class mutex {
   /// Gives the mutex up. Never blocks. By any fiber or thread, not only the one that locked it.
   /// Throws std::logic_error if nobody holds it.
   void unlock() {
-    // Looked at first: while somebody who was woken is on the way, a compare-exchange that fails would be a third one.
+    // Read the word first: while a woken waiter is on its way, a compare-exchange that fails would be a third one.
     std::uint32_t seen = state_.load(std::memory_order_relaxed);
     // release: pairs with the acquire of the lock to come.
     if (seen != held || !state_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed))
@@ -102,7 +102,7 @@ class mutex {
 
   std::atomic<std::uint32_t> state_{0};
   detail::spin_lock queue_lock_;  // innermost but for what unpark() takes, and that is called without it
-  detail::wait_queue again_;      // who was woken and found the mutex taken: before all in waiters_
+  detail::wait_queue again_;      // waiters that were woken and found the mutex taken; they precede waiters_
   detail::wait_queue waiters_;
   detail::deadline woken_since_ = 0;  // since when the one that was woken has waited; the owner's
 };

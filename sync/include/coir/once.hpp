@@ -1,4 +1,4 @@
-// once and call_once: something is done exactly once, and all who want it done wait for it; as std::call_once.
+// once and call_once: a function runs exactly once, and all callers wait until it has. As std::call_once.
 //
 //   coir::once opened;
 //   coir::call_once(opened, [&] { file.open(); });
@@ -58,7 +58,7 @@ class once {
   bool begin();  // true: the caller is to do it, then to call one of
   detail::queue_awaiter<turn> async_begin() noexcept { return detail::queue_awaiter<turn>(std::in_place, *this); }
   void succeed() noexcept;
-  void fail() noexcept;  // the first who waits does it, else the next who comes
+  void fail() noexcept;  // the first waiting caller tries next, or else the next one to come
 
   std::atomic<bool> done_{false};  // set last
   bool running_ = false;           // guarded by the lock of waiters_, as the next
@@ -66,9 +66,9 @@ class once {
   detail::wait_list waiters_;
 };
 
-/// Calls f(args...) unless that has been done for this flag. If another is doing it, blocks until it is done; if f
-/// throws, the exception goes to its caller, and one who waits, or the next who comes, tries in its place. f must not
-/// call call_once with the same flag: it would wait for itself. Throws `cancelled` if it would block.
+/// Calls f(args...) unless a call for this flag has succeeded. If another call is running f, blocks until that ends. If
+/// f throws, the exception goes to the caller that ran it, and a waiting caller, or the next one, tries again. f must
+/// not call call_once with the same flag: it would wait for itself. Throws `cancelled` if it would block.
 template <class F, class... Args>
 void call_once(once& flag, F&& f, Args&&... args) {
   detail::check_has_run<std::invoke_result_t<F, Args...>>();

@@ -1,4 +1,4 @@
-// What may be said about how a parallel loop is divided.
+// Options for how a parallel loop is divided.
 #pragma once
 
 #include <cstddef>

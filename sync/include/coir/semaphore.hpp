@@ -61,7 +61,7 @@ class semaphore {
   }
 
   /// `co_await s.async_acquire(n)` and so on in a coir::async: as acquire(n), acquire_for(n, d) and acquire_until(n,
-  /// t), but that the coroutine waits, and not a fiber; in the same queue. The time counts from the call. Those with a
+  /// t), but the coroutine waits instead of a fiber; in the same queue. The time counts from the call. Those with a
   /// time return whether the permits were acquired, and throw std::bad_alloc and std::system_error (no thread) besides.
   detail::queue_awaiter<acquire_wait> async_acquire(count_type n = 1) {
     check(n);

@@ -1,7 +1,7 @@
 // shared_mutex: many readers or one writer; as std::shared_timed_mutex, for fibers and OS threads alike.
-// Fair both ways: all are served in the order in which they came, neighbouring readers together. So a waiting writer
-// holds off new readers, and the readers who came before the next writer get their turn before it. (Hence a reader must
-// not lock again what it holds: a writer may have come in between.)
+// It is fair to readers and writers: all are served in the order in which they came, and neighbouring readers together.
+// So new readers wait behind a waiting writer, and a writer waits behind the readers that came before it. (Hence a
+// reader must not lock again what it holds: a writer may have queued in between, and both would wait forever.)
 //
 // Thread safety: all members at once. An unlock happens before the return of each lock() after it, an unlock_shared()
 // before that of the next exclusive one. std::unique_lock, std::shared_lock and std::scoped_lock work.
@@ -23,7 +23,7 @@ class shared_mutex {
   shared_mutex(const shared_mutex&) = delete;
   shared_mutex& operator=(const shared_mutex&) = delete;
 
-  /// Blocks until nobody else holds it. Not recursive. No cancellation point, nor is any of the others: see mutex.hpp.
+  /// Blocks until no other fiber or thread holds it. Not recursive. No member is a cancellation point: see mutex.hpp.
   void lock() { permits_.acquire(all); }
   bool try_lock() noexcept { return permits_.try_acquire(all); }
   /// False if the time was over first.
@@ -35,8 +35,8 @@ class shared_mutex {
   bool try_lock_until(std::chrono::time_point<Clock, Duration> t) {
     return permits_.acquire(all, detail::deadline_at(t));
   }
-  /// `co_await m.async_lock()` and so on in a coir::async: as lock(), try_lock_for(d), try_lock_until(t), but that the
-  /// coroutine waits, and not a fiber; in the same queue. For RAII adopt it: `std::unique_lock held(m,
+  /// `co_await m.async_lock()` and so on in a coir::async: as lock(), try_lock_for(d), try_lock_until(t), but the
+  /// coroutine waits instead of a fiber, in the same queue. For RAII adopt it: `std::unique_lock held(m,
   /// std::adopt_lock);`. The coroutine may unlock it on another thread. Those with a time throw std::bad_alloc and
   /// std::system_error (no thread).
   detail::queue_awaiter<taking> async_lock() noexcept { return async_take(all); }

@@ -1,5 +1,5 @@
-// single_flight: of several who ask for the same thing at the same time, one (the leader) gets it, for all; as
-// golang.org/x/sync/singleflight.
+// single_flight: if several callers ask for the same thing at the same time, one of them (the leader) gets it for all.
+// As golang.org/x/sync/singleflight.
 //
 //   coir::single_flight<std::string, page> pages;
 //   page p = pages.run(url, [&] { return fetch(url); });  // one fetch, however many ask meanwhile
@@ -36,11 +36,11 @@ class single_flight {
   single_flight(const single_flight&) = delete;
   single_flight& operator=(const single_flight&) = delete;
 
-  /// If nobody is running this key: runs f, as its leader. Else blocks until the leader's call has ended. All get a
-  /// copy of its result, or the exception that it threw; but if the leader was cancelled (`cancelled` left its f), that
-  /// is its own affair, and one who waits takes over and runs its own f. f must not run the same key: it would wait for
-  /// itself. Throws what the leader's f, or copying the result, throws; what Hash and Equal throw before that;
-  /// `cancelled` if it would block.
+  /// If no call is running for this key, runs f, as its leader. Otherwise blocks until the leader's call has ended. All
+  /// callers get a copy of its result, or the exception that it threw. But if the leader was cancelled (`cancelled`
+  /// left its f), one of the waiting callers becomes the leader and runs its own f. f must not run the same key: it
+  /// would wait for itself. Throws what the leader's f, or copying the result, throws; what Hash and Equal throw before
+  /// that; `cancelled` if it would block.
   template <class F>
   V run(const K& key, F&& f) {
     static_assert(std::is_invocable_v<F>, "coir: the function of a single_flight takes no arguments (capture instead)");
@@ -64,8 +64,8 @@ class single_flight {
     return async_fly<std::decay_t<F>>(key, std::forward<F>(f));
   }
 
-  /// The next run() of the key begins anew, even if one is under way; who shares that one goes on sharing it. Throws
-  /// what Hash and Equal throw.
+  /// The next run() of the key begins anew, even if one is under way. Callers that share that one still get its result.
+  /// Throws what Hash and Equal throw.
   void forget(const K& key) {
     const std::scoped_lock lock(mutex_);
     flights_.erase(key);

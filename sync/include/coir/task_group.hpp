@@ -1,4 +1,4 @@
-// task_group: fibers that belong together: they are joined together, and the first failure ends them all; as
+// task_group: fibers that belong together. They are joined together, and the first failure cancels the others. As
 // golang.org/x/sync/errgroup, and the nurseries of structured concurrency.
 //
 //   coir::task_group group;
@@ -50,7 +50,7 @@ namespace detail {
 
 class crew;
 
-/// A child: freed by the last of its fiber and who is stopping it.
+/// A child. Its fiber, or the caller that is stopping it, frees it: whichever is done with it last.
 class group_child : public task_state {
  protected:
   using destroyer = void (*)(group_child*) noexcept;
@@ -75,7 +75,7 @@ class group_child : public task_state {
   std::atomic<int> references_{1};
   group_child* next_ = nullptr;  // in the group, under its lock
   group_child* previous_ = nullptr;
-  group_child* next_to_stop_ = nullptr;  // of who stops them
+  group_child* next_to_stop_ = nullptr;  // in the list of the caller that stops them
 };
 
 template <class F>
@@ -140,7 +140,7 @@ class task_group {
   /// `cancelled`; the group is over then. May be called from a plain thread.
   void wait();
 
-  /// `co_await group.async_wait()` in a coir::async: as wait(), but that the coroutine waits, and not a fiber.
+  /// `co_await group.async_wait()` in a coir::async: as wait(), but the coroutine waits instead of a fiber.
   /// Allocates a frame.
   async<void> async_wait();
 

@@ -37,15 +37,15 @@ class wait_group {
       count_.subtract(n == INT64_MIN ? INT64_MAX : -n);
   }
 
-  /// One less; at zero, wakes all who wait. Does not block. Throws as add(-1). Happens before the wait() that it ends.
+  /// Decrements the count; at zero, wakes all waiters. Does not block. Throws as add(-1). Happens before the return of
+  /// each wait() that it ends.
   void done() { count_.subtract(1); }
 
-  /// Blocks until the count is zero. Throws `cancelled`, but only if it would block; then it has not waited: whoever is
-  /// counted may still be running. For fibers that use variables of the caller, which is to be cancelled, there is
-  /// task_group.
+  /// Blocks until the count is zero. Throws `cancelled`, but only if it would block. It has then not waited, and fibers
+  /// that are counted may still be running. If these use variables of the caller, use task_group instead.
   void wait() { count_.wait(); }
 
-  /// `co_await group.async_wait()` in a coir::async: as wait(), but that the coroutine waits, and not a fiber.
+  /// `co_await group.async_wait()` in a coir::async: as wait(), but the coroutine waits instead of a fiber.
   detail::queue_awaiter<detail::countdown::zero_wait> async_wait() noexcept {
     return detail::queue_awaiter<detail::countdown::zero_wait>(std::in_place, count_);
   }
