@@ -1,5 +1,5 @@
 // What do the machine, its operating system and its libraries cost by themselves: what a design weighs its choices
-// against (docs/scheduler.md)? Nothing of coir is measured here.
+// against (docs/internals/scheduler.md)? Nothing of coir is measured here.
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

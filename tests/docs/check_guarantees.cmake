@@ -1,4 +1,4 @@
-# docs/guarantees.md stays true: every test named in the last column of its tables is one that ctest knows, every row names
+# docs/internals/guarantees.md stays true: every test named in the last column of its tables is one that ctest knows, every row names
 # at least one, and every header named exists.
 #   cmake -Dpage=guarantees.md -Dctest=... -Dbuild_dir=... -Dsource_dir=... -P check_guarantees.cmake
 # A name is a GoogleTest's Suite.Test, without the parameters that it is run with; Suite.* for all of a suite; or what
