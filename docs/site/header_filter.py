@@ -21,11 +21,12 @@ with open(sys.argv[1], encoding="utf-8") as header:
     lines = header.read().split("\n")
 
 end = next((number for number, line in enumerate(lines) if not line.startswith("//")), len(lines))
+if end:
+    sys.stdout.write("/** @file\n")  # in place of the line of #pragma once
 for number, line in enumerate(lines):
     if number < end:
-        begin = "/** @file " if number == 0 else ""
-        sys.stdout.write(begin + opening_line(line[2:]) + (" */" if number + 1 == end else "") + "\n")
-    else:
+        sys.stdout.write(opening_line(line[2:]) + (" */" if number + 1 == end else "") + "\n")
+    elif not (end and line == "#pragma once"):
         if comment := re.match(r"(.*?///<?)(.*)$", line):
             line = comment[1] + prose(comment[2])
         sys.stdout.write(line + ("\n" if number + 1 < len(lines) else ""))
