@@ -127,7 +127,8 @@ unsigned usable_cpus_once() {
 
 }  // namespace
 
-scheduler::scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors)
+scheduler::scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors,
+                     bool virtual_time)
     : owner_(owner),
       debug_(debug),
       serial_(new_serial()),
@@ -136,6 +137,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
       queues_(processors),
       idle_(processors, usable_cpus_once()),
       monitor_(processors, o.time_slice.count(), debug_, clock_.now()) {
+  if (virtual_time) clock_.set_virtual(runtime_clock::virtual_start);
   immortal<task_cancelled>();  // later throws copy this one
   immortal<timed_out>();
   refuse_shadow_stack();
@@ -153,7 +155,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
     idle_.add_sleeper(first);
     if (const int error = worker_supply::start(first); error != 0)
       throw std::system_error(error, std::generic_category());
-    monitor_.start(*this);
+    if (!virtual_time) monitor_.start(*this);
     if (debug_.blocked != 0) blocked_watch_ = std::make_unique<blocked_watch>(*this, debug_.blocked);
   } catch (...) {
     stop_threads();
@@ -198,6 +200,11 @@ runtime::runtime(options o) : scheduler_(nullptr, &detail::delete_scheduler) {
   detail::check(o);
   scheduler_.reset(
       new detail::scheduler(*this, o, detail::debug_options::from_environment(), detail::processors_for(o)));
+}
+
+runtime::runtime(options o, detail::in_virtual_time) : scheduler_(nullptr, &detail::delete_scheduler) {
+  detail::check(o);
+  scheduler_.reset(new detail::scheduler(*this, o, detail::debug_options::from_environment(), 1, true));
 }
 
 runtime::~runtime() {

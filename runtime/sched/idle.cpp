@@ -212,6 +212,23 @@ bool scheduler::release_and_sleep(worker& w) noexcept {
   return sleep_until_assigned(w, last);
 }
 
+// Of virtual time, when the worker has found nothing to run: makes something runnable, if all fibers are blocked and
+// nothing but time can wake one. Then a processor is to be taken, whose timers are due.
+bool scheduler::advance_time(worker& w) noexcept {
+  {
+    const std::lock_guard locked(idle_);
+    if (!idle_.all_idle() || idle_.lost() != 0 || !queues_.empty() || io_waits() != 0) return false;
+  }
+  set_current_worker(nullptr);  // which has no processor
+  const bool any = settling_.wake_all();
+  set_current_worker(&w);
+  if (any) return true;
+  const deadline next = deadline_for_sleepers();
+  if (next == no_deadline) return false;
+  clock_.set_virtual(std::max(next, clock_.now()));
+  return true;
+}
+
 // For a sleeper; `last`: all processors were idle when it became one. Returns with a processor (true), or when the
 // runtime ends (false).
 bool scheduler::sleep_until_assigned(worker& w, bool last) noexcept {
@@ -230,6 +247,7 @@ bool scheduler::sleep(worker& w) noexcept {
   for (;;) {
     if (stopping_.load(std::memory_order_acquire)) return false;
     if (idle_.may_wake(idle_.count()) && work_visible() && take_idle_processor(w)) return true;
+    if (clock_.is_virtual() && advance_time(w) && take_idle_processor(w)) return true;
 
     deadline until = no_deadline;
     idle_.lock();
@@ -241,7 +259,7 @@ bool scheduler::sleep(worker& w) noexcept {
     if (!stopping_.load(std::memory_order_relaxed)) w.awake.store(0, std::memory_order_relaxed);
     const bool all_idle = idle_.all_idle();
     const bool surplus = idle_.sleepers() > processors_.size();
-    if (idle_.has_processor())
+    if (idle_.has_processor() && !clock_.is_virtual())
       if (const deadline next = deadline_for_sleepers(); idle_.keep(w, next)) until = next;
     const bool polls = poller_.active() && !stopping_.load(std::memory_order_relaxed) && idle_.begin_polling(w);
     idle_.unlock();

@@ -39,6 +39,7 @@
 #include "sched/monitor.hpp"
 #include "sched/poller.hpp"
 #include "sched/processor.hpp"
+#include "sched/settlers.hpp"
 #include "sched/shared_queues.hpp"
 #include "sched/waiting_threads.hpp"
 #include "sched/worker.hpp"
@@ -66,7 +67,9 @@ struct quiescence {
 
 class scheduler {
  public:
-  scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors);
+  /// `virtual_time`: of a simulation, with one processor and without a monitor, which would go by real time.
+  scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors,
+            bool virtual_time = false);
   ~scheduler();  // drained already
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
@@ -86,6 +89,9 @@ class scheduler {
   std::int64_t coarse_time() const noexcept { return idle_.coarse_time(); }
   void set_coarse_time(std::int64_t time) noexcept { idle_.set_coarse_time(time); }
   unsigned processor_count() const noexcept { return static_cast<unsigned>(processors_.size()); }
+
+  /// Of virtual time: who waits until all others are blocked.
+  settlers& settling() noexcept { return settling_; }
 
   /// Processors that have nothing to do. A hint.
   std::uint32_t looking_for_work() const noexcept { return idle_.count() + idle_.searching(); }
@@ -258,6 +264,7 @@ class scheduler {
   bool sleep_until_assigned(worker& w, bool last = false) noexcept;
   bool sleep(worker& w) noexcept;
   bool sleep_in_poller(worker& w, deadline until) noexcept;
+  bool advance_time(worker& w) noexcept;
   bool sleep_as_spare(worker& w) noexcept;
   bool work_visible() noexcept;
   void offer(processor& p) noexcept;  // wake.cpp
@@ -319,6 +326,7 @@ class scheduler {
 
   waiting_threads waiting_;
   deadlock_unwinder deadlocks_;
+  settlers settling_;
 
   monitor monitor_;
   std::unique_ptr<blocked_watch> blocked_watch_;  // of COIR_DEBUG=blocked

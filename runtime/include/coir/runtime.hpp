@@ -98,6 +98,9 @@ class blocking_section {
 void check_run_outside();
 void wait_quietly(runtime& rt) noexcept;
 
+/// Of a runtime whose time is virtual (<coir/simulate.hpp>).
+struct in_virtual_time {};
+
 }  // namespace detail
 
 /// A scheduler with explicit lifetime. Its fibers share processors, deadlock detection and options; channels and other
@@ -108,6 +111,9 @@ class runtime {
   /// Throws std::invalid_argument (options out of range, a malformed COIR_PROCS or COIR_DEBUG), std::system_error
   /// (no thread), std::bad_alloc.
   explicit runtime(options o = {});
+
+  /// Not for users: see simulate(). One processor, whatever the options say.
+  runtime(options o, detail::in_virtual_time);
 
   /// Waits as wait() does; a deadlock is then written to stderr, since a destructor cannot throw.
   ~runtime();
@@ -216,29 +222,38 @@ auto blocking(F&& f) -> std::invoke_result_t<F&&> {
   return std::forward<F>(f)();
 }
 
+namespace detail {
+
+/// run() in that runtime, which is new.
+template <class F>
+auto run_in(runtime& rt, const options& o, F& main_function, source_location at) -> std::invoke_result_t<F&> {
+  result_slot<std::invoke_result_t<F&>> slot;
+  try {
+    slot.fill([&]() -> std::invoke_result_t<F&> { return rt.run(main_function, at); });
+  } catch (const deadlock&) {
+    rt.wait();  // throws it, once the others have unwound
+    throw;
+  } catch (...) {
+    rt.cancel();
+    wait_quietly(rt);
+    throw;
+  }
+  if (o.when_main_returns == on_main_return::cancel) rt.cancel();
+  rt.wait();
+  return slot.take();
+}
+
+}  // namespace detail
+
 /// Runs main_function as the first fiber of a new runtime, and blocks the calling thread until it and, as the options
 /// say, the others have ended. Returns its result or rethrows its exception (then the others are cancelled first).
 /// Throws `deadlock`, std::logic_error (inside a fiber), and what runtime's constructor throws.
 template <class F>
 auto run(const options& o, F&& main_function, source_location at = source_location::current())
     -> std::invoke_result_t<F&> {
-  using result = std::invoke_result_t<F&>;
   detail::check_run_outside();
   runtime rt{o};
-  detail::result_slot<result> slot;
-  try {
-    slot.fill([&]() -> result { return rt.run(main_function, at); });
-  } catch (const deadlock&) {
-    rt.wait();  // throws it, once the others have unwound
-    throw;
-  } catch (...) {
-    rt.cancel();
-    detail::wait_quietly(rt);
-    throw;
-  }
-  if (o.when_main_returns == on_main_return::cancel) rt.cancel();
-  rt.wait();
-  return slot.take();
+  return detail::run_in(rt, o, main_function, at);
 }
 
 template <class F>

@@ -1,0 +1,22 @@
+// The fibers of a runtime that are in settle(): they wait until every other one is blocked. The scheduler wakes them
+// then, before it moves virtual time.
+#pragma once
+
+#include <coir/detail/park.hpp>
+
+namespace coir::detail {
+
+class settlers {
+ public:
+  /// By a fiber of the runtime. Throws `cancelled`.
+  void wait();
+
+  /// When nothing else can run. Returns whether there was anybody.
+  bool wake_all() noexcept;
+
+ private:
+  spin_lock lock_;
+  wait_queue queue_;
+};
+
+}  // namespace coir::detail
