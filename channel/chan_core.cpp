@@ -7,6 +7,7 @@
 #include <new>
 #include <stdexcept>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
 
@@ -138,6 +139,7 @@ void chan_core::close(bool kept) {
 void throw_send_on_closed() { throw closed_channel("send on closed channel"); }
 
 void close_core(chan_core* core) {
+  decide(operation::close, core);
   if (core == nullptr) throw closed_channel("close of nil channel");
   core->close();
 }

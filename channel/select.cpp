@@ -1,5 +1,6 @@
 // The core of select, for the variadic select(), for select_set and for their forms for coroutines. See select_case.hpp
 // for the invariants.
+#include <coir/detail/decision.hpp>
 #include <coir/detail/select_case.hpp>
 #include <coir/detail/selection.hpp>
 
@@ -141,13 +142,16 @@ std::uint32_t selection::take_ready() {
     if (ready > 1) {
       // Rare, since one that is ready is mostly met without the locks. The source of random numbers belongs to the
       // runtime, which may have to wait for a processor: not with locks held.
-      if (!random_) {
+      if (exploring()) {
+        skip = choose_one_of(operation::select, ready);
+      } else if (!random_) {
         unlock_all();
         random_ = random_bits();
         lock_all();
         continue;
+      } else {
+        skip = below(*std::exchange(random_, std::nullopt), ready);
       }
-      skip = below(*std::exchange(random_, std::nullopt), ready);
     }
     std::uint32_t k = 0;
     for (; k < all; ++k) {
@@ -358,7 +362,8 @@ std::size_t select_seeming_ready(select_case* cases, std::size_t n) {
 }
 
 unsigned random_bit_slowly(std::uint64_t set) noexcept {
-  std::uint32_t skip = below(random_bits(), static_cast<std::uint32_t>(__builtin_popcountll(set)));
+  const auto n = static_cast<std::uint32_t>(__builtin_popcountll(set));
+  std::uint32_t skip = exploring() ? choose_one_of(operation::select, n) : below(random_bits(), n);
   for (; skip != 0; --skip) set &= set - 1;
   return static_cast<unsigned>(__builtin_ctzll(set));
 }

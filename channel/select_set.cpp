@@ -14,6 +14,7 @@ std::size_t select_set::add(std::unique_ptr<detail::set_case> added) {
 }
 
 std::size_t select_set::take_now() {
+  detail::decide(detail::operation::select, this);
   const std::size_t n = set_.size();
   cases_.clear();
   cases_.resize(n);
@@ -25,6 +26,8 @@ std::size_t select_set::take_now() {
 std::size_t select_set::wait() {
   std::size_t fired = take_now();
   if (fired == size()) fired = detail::select_one(cases_.data(), size(), order_.data());
+  if (detail::explorable && cases_[fired].what == detail::select_case::kind::otherwise)
+    detail::decide_after_poll(detail::operation::select, this);
   set_[fired]->finish();
   return fired;
 }

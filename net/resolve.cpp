@@ -4,6 +4,7 @@
 
 #include <netdb.h>
 
+#include <coir/detail/decision.hpp>
 #include <coir/endpoint.hpp>
 #include <coir/error.hpp>
 #include <coir/runtime.hpp>
@@ -77,6 +78,7 @@ const std::error_category& resolve_category() noexcept {
 }
 
 std::vector<endpoint> resolve(std::string_view host_text, std::string_view service_text, std::error_code& error) {
+  detail::refuse_in_exploration("resolve()");
   const std::string host(host_text), service(service_text);
   if (host.find('\0') != host.npos || service.find('\0') != service.npos) {
     error.assign(EAI_NONAME, resolve_category());

@@ -108,14 +108,10 @@ prepared_spawn::prepared_spawn(scheduler& where, const spawn_options& o) : where
   if (!o.name.empty()) name_ = std::make_unique<std::string>(o.name);
 }
 
-namespace {
-
 std::uint64_t new_serial() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
-
-}  // namespace
 
 namespace {
 
@@ -128,7 +124,7 @@ unsigned usable_cpus_once() {
 }  // namespace
 
 scheduler::scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors,
-                     bool virtual_time)
+                     role as)
     : owner_(owner),
       debug_(debug),
       serial_(new_serial()),
@@ -136,8 +132,9 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
       workers_(*this, processors, o.max_threads, debug_.heldlock != 0),
       queues_(processors),
       idle_(processors, usable_cpus_once()),
+      role_(as),
       monitor_(processors, o.time_slice.count(), debug_, clock_.now()) {
-  if (virtual_time) clock_.set_virtual(runtime_clock::virtual_start);
+  if (as != role::ordinary) clock_.set_virtual(runtime_clock::virtual_start);
   immortal<task_cancelled>();  // later throws copy this one
   immortal<timed_out>();
   refuse_shadow_stack();
@@ -147,6 +144,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
   serve_hooks();
   for (unsigned i = 0; i < processors; ++i) processors_.push_back(std::make_unique<processor>(i, this));
   for (unsigned i = processors; i-- > 0;) idle_.put(*processors_[i]);
+  if (as == role::explored) return;
   tracer::attach(*this);
   // One worker at least must exist; it goes to sleep at once. The others start when they are first woken.
   try {
@@ -155,7 +153,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
     idle_.add_sleeper(first);
     if (const int error = worker_supply::start(first); error != 0)
       throw std::system_error(error, std::generic_category());
-    if (!virtual_time) monitor_.start(*this);
+    if (as == role::ordinary) monitor_.start(*this);
     if (debug_.blocked != 0) blocked_watch_ = std::make_unique<blocked_watch>(*this, debug_.blocked);
   } catch (...) {
     stop_threads();
@@ -181,8 +179,10 @@ void scheduler::stop_threads() noexcept {
 }
 
 scheduler::~scheduler() {
-  stop_threads();
-  runtime_registry::remove(*this);
+  if (role_ != role::explored) {
+    stop_threads();
+    runtime_registry::remove(*this);
+  }
   // Alarms that are still armed go back to their owners, some of which may be here, cancelling one.
   for (const auto& p : processors_) {
     for (backoff wait; !p->try_lock();) wait();
@@ -191,21 +191,26 @@ scheduler::~scheduler() {
   }
   // A canceller has entered as a visitor before the cancellation could be seen.
   for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();  // pairs with go_out()
-  tracer::detach(*this);
+  if (role_ != role::explored) tracer::detach(*this);
 }
 
 }  // namespace detail
 
 runtime::runtime(options o) : scheduler_(nullptr, &detail::delete_scheduler) {
+  detail::refuse_in_exploration("a second runtime");
   detail::check(o);
   scheduler_.reset(
       new detail::scheduler(*this, o, detail::debug_options::from_environment(), detail::processors_for(o)));
 }
 
 runtime::runtime(options o, detail::in_virtual_time) : scheduler_(nullptr, &detail::delete_scheduler) {
+  detail::refuse_in_exploration("a second runtime");
   detail::check(o);
-  scheduler_.reset(new detail::scheduler(*this, o, detail::debug_options::from_environment(), 1, true));
+  scheduler_.reset(new detail::scheduler(*this, o, detail::debug_options::from_environment(), 1,
+                                         detail::scheduler::role::simulated));
 }
+
+runtime::runtime(detail::scheduler& explored) noexcept : scheduler_(&explored, [](detail::scheduler*) {}) {}
 
 runtime::~runtime() {
   const detail::worker* w = detail::current_worker();

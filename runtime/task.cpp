@@ -94,6 +94,7 @@ wake task_state::end_wait::outcome(wake how) const {
 }
 
 wake task_state::join(deadline until) {
+  decide(operation::join, this);
   end_wait wait(*this);
   return wait.outcome(block(wait, until));
 }
@@ -125,6 +126,7 @@ bool task_state::finished() noexcept {
 }
 
 task_status task_state::status() noexcept {
+  decide(operation::look_at_task, this);
   lock_.lock();
   task_status s = task_status::finished;
   if (!finished_) {
@@ -144,6 +146,7 @@ task_status task_state::status() noexcept {
 }
 
 void task_state::request_stop() {
+  decide(operation::stop_task, this);
   if (auto source = stop()) signal_stop(std::move(*source));
 }
 
@@ -163,6 +166,7 @@ std::optional<std::stop_source> task_state::stop() noexcept {
 }
 
 bool task_state::detach() noexcept {
+  decide(operation::stop_task, this);
   lock_.lock();
   const bool finished = finished_;
   detached_ = true;
@@ -212,6 +216,15 @@ void rethrow_failure(const std::exception_ptr& error) {
 }
 
 void end_detached(task_state& state) noexcept {
+  if (const worker* const w = current_worker(); w != nullptr && w->home->explored_by() != nullptr) {
+    try {
+      std::rethrow_exception(state.error);
+    } catch (const cancelled&) {
+    } catch (...) {
+      w->home->explored_by()->failed(state.error);
+    }
+    return;
+  }
   try {
     std::rethrow_exception(state.error);
   } catch (const cancelled&) {

@@ -1,5 +1,6 @@
 #include <coir/this_fiber.hpp>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
 
@@ -24,6 +25,7 @@ namespace {
   detail::worker* w = detail::current_worker_at_entry();
   if (w == nullptr || w->current == nullptr) [[unlikely]]
     throw_outside("coir::yield");
+  if (detail::exploring()) return detail::decide(detail::operation::yield);
   w->home->yield(*w->current, *w);
 }
 

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 
+#include <coir/detail/decision.hpp>
+
 #include "base/report.hpp"
 
 namespace coir::detail {
@@ -34,6 +36,7 @@ void register_asymmetric_fence() noexcept {
 void full_fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 void heavy_fence() noexcept {
+  if (exploring()) return;  // who takes part is on this thread
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!membarrier_refused.load(std::memory_order_relaxed) && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0)
     insist();

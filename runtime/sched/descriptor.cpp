@@ -9,6 +9,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <coir/detail/decision.hpp>
+
 #include "base/prefetch.hpp"
 #include "base/sanitizer.hpp"
 #include "fiber/waiter_access.hpp"
@@ -93,6 +95,7 @@ constexpr unsigned bit(io_way way) noexcept { return 1U << static_cast<unsigned>
 // ---- opening and closing
 
 descriptor& descriptor::own(int fd) {
+  refuse_in_exploration("an operation on a descriptor");
   descriptor& d = find_or_make(fd);
   d.lock_.lock();
   d.set_number(fd);
@@ -105,6 +108,7 @@ descriptor& descriptor::own(int fd) {
 }
 
 descriptor& descriptor::watch(int fd) {
+  refuse_in_exploration("an operation on a descriptor");
   descriptor& d = find_or_make(fd);
   const std::lock_guard locked(d.lock_);
   d.set_number(fd);

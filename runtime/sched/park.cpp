@@ -1,6 +1,7 @@
 // The sleeper's and the waker's side of the park protocol (park.hpp) for fibers and plain threads.
 #include <coir/detail/park.hpp>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/local_table.hpp>
 #include <coir/detail/stackless.hpp>
 #include <coir/error.hpp>
@@ -189,6 +190,7 @@ void park_forever(wait_reason why) {
 }
 
 void sleep_until_deadline(deadline until) {
+  decide(operation::sleep);
   if (until > now()) park_until(until);
 }
 
@@ -212,6 +214,7 @@ void park_until(deadline until) {
   return looking > waiting ? looking - waiting : 0;
 }
 
+// In an exploration that source is seeded anew for each schedule.
 [[gnu::noinline]] std::uint64_t random_bits() noexcept {
   if (worker* w = current_worker()) {
     if (processor* p = w->enter()) {

@@ -158,7 +158,7 @@ bool scheduler::hand_off(worker& w) noexcept {
 
 [[gnu::noinline]] blocking_section::blocking_section() noexcept : handed_off_(false) {
   worker* w = current_worker();
-  if (w != nullptr && w->current != nullptr) handed_off_ = w->home->hand_off(*w);
+  if (w != nullptr && w->current != nullptr && w->home->explored_by() == nullptr) handed_off_ = w->home->hand_off(*w);
 }
 
 // The section may have moved the fiber, by blocking as fibers do.

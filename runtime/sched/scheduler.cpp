@@ -65,6 +65,11 @@ void scheduler::start(start_record* r, std::uint8_t least_depth) noexcept {
   }
   processor& p = *held;
   p.started.add();
+  if (explorer* const e = explored_by()) {
+    e->can_run(*r);
+    w->leave();
+    return;
+  }
   queues_.push_fresh(p, r);
   w->leave();
   light_fence();  // pairs with the heavy one in sleep_until_assigned(): the push, then idle_
@@ -98,6 +103,11 @@ void scheduler::make_ready(runnable& r) noexcept {
     return;
   }
   processor& p = *held;
+  if (explorer* const e = explored_by()) {
+    e->can_run(r);
+    w->leave();
+    return;
+  }
   if (p.time_next_wake | w->watched()) [[unlikely]]
     observe_wake(*w, held, r);
   runnable* queued = &r;
@@ -269,6 +279,7 @@ fiber& scheduler::new_stack_for(start_record& fresh) noexcept {
 [[gnu::noinline]] void scheduler::retire_sized_stack(fiber& f) noexcept { sized_.put(f); }
 
 void scheduler::retire_stack(processor* held, fiber& f) noexcept {
+  if (explorer* const e = explored_by(); e != nullptr && e->keeps_stack(f)) return;
   asan_end_stack(f.bottom, f.suspended);
   if (held == nullptr) [[unlikely]] {
     fiber* one = &f;
@@ -295,6 +306,9 @@ void scheduler::run_fiber(fiber& self) {
   std::atomic_thread_fence(std::memory_order_release);  // free, then what follows: pairs with take_snapshot()
   self.id = new_id(w);
   self.spawn_file = record->file;
+#if defined(COIR_EXPLORE)
+  self.turn_number = record->turn_number;
+#endif
   self.line = record->line;
   self.depth = record->depth;
   waiter_access::clear_reasons(self.wait);
@@ -309,11 +323,15 @@ void scheduler::run_fiber(fiber& self) {
     trace_begin(w, self);
   w.leave();
 
-  try {
-    record->run(record);
-  } catch (const cancelled&) {
-    // the normal end of a cancelled fiber
-  }
+  if (explorer* const e = explored_by()) {
+    if (e->ending()) self.in_deadlock = true;
+    run_explored(*e, record);
+  } else
+    try {
+      record->run(record);
+    } catch (const cancelled&) {
+      // the normal end of a cancelled fiber
+    }
 #if !defined(COIR_REPORTS_BEFORE_UNWINDING)
   catch (...) {
     die_of_exception(self);
@@ -323,6 +341,16 @@ void scheduler::run_fiber(fiber& self) {
     note_stack_use(self);
   end_fiber(self);
   tsan_release(this);  // for the threads that wait until the runtime is drained
+}
+
+// What leaves its function is a failure of the schedule, and does not end the process.
+[[gnu::noinline]] void scheduler::run_explored(explorer& e, start_record* record) noexcept {
+  try {
+    record->run(record);
+  } catch (const cancelled&) {
+  } catch (...) {
+    e.failed(std::current_exception());
+  }
 }
 
 // The life of a stack: it runs fibers, and sleeps on a free list between them.
@@ -341,7 +369,7 @@ template <scheduler::stack_kind Kind>
     self.state.store(run_state::free, std::memory_order_relaxed);
     runnable* r = pick(w, p);
     if (r != nullptr && r->what != runnable::kind::suspended) {
-      if (Kind == stack_kind::common && !watches_ended_stacks && r->what < runnable::kind::timed) [[likely]] {
+      if (Kind == stack_kind::common && !watches_ended_stacks && explored_by() == nullptr && r->what < runnable::kind::timed) [[likely]] {
         self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
         note_begun(p, *r);
         continue;

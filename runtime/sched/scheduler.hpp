@@ -34,6 +34,7 @@
 #include "fiber/fiber.hpp"
 #include "sched/async_list.hpp"
 #include "sched/deadlock_unwinder.hpp"
+#include "sched/explorer.hpp"
 #include "sched/idle_costs.hpp"
 #include "sched/idle_set.hpp"
 #include "sched/monitor.hpp"
@@ -56,6 +57,9 @@ class blocked_watch;
 /// the next.
 inline constexpr std::int64_t busy_timer_slack = 400'000;
 
+/// For a new runtime, or a new schedule.
+std::uint64_t new_serial() noexcept;
+
 /// What a runtime is at, seen at one moment. The others are known only if `holds`.
 struct quiescence {
   bool holds = false;       // nothing runs, and nothing waits to run
@@ -67,9 +71,14 @@ struct quiescence {
 
 class scheduler {
  public:
-  /// `virtual_time`: of a simulation, with one processor and without a monitor, which would go by real time.
+  enum class role : std::uint8_t {
+    ordinary,
+    simulated,  // its time is virtual. One processor, and no monitor, which would go by real time.
+    explored    // also it has no thread: its one worker is the thread that explores, with the one processor
+  };
+
   scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors,
-            bool virtual_time = false);
+            role as = role::ordinary);
   ~scheduler();  // drained already
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
@@ -89,6 +98,12 @@ class scheduler {
   std::int64_t coarse_time() const noexcept { return idle_.coarse_time(); }
   void set_coarse_time(std::int64_t time) noexcept { idle_.set_coarse_time(time); }
   unsigned processor_count() const noexcept { return static_cast<unsigned>(processors_.size()); }
+
+  /// Null if it is not explored.
+  explorer* explored_by() const noexcept {
+    if constexpr (explorable) return explorer_;
+    return nullptr;
+  }
 
   /// Of virtual time: who waits until all others are blocked.
   settlers& settling() noexcept { return settling_; }
@@ -206,6 +221,7 @@ class scheduler {
 
  private:
   friend struct debug_layout;
+  friend class engine;  // of explorations: it does the work of a worker's native stack
 
   // pick.cpp
   template <bool Yielding>
@@ -235,6 +251,7 @@ class scheduler {
   // Called by assembly, which link-time optimization does not see.
   [[gnu::used]] static void first_entry(arrival from) asm("coir_stack_entry");
   void run_fiber(fiber& self);
+  static void run_explored(explorer& e, start_record* record) noexcept;
   enum class stack_kind {
     common,
     sized
@@ -296,7 +313,7 @@ class scheduler {
 
   runtime& owner_;
   const debug_options debug_;
-  const std::uint64_t serial_;
+  std::uint64_t serial_;  // of an explored one, another one for each schedule
   runtime_clock clock_;
   const stack_pool& pool_of(const fiber& f) const noexcept {
     return f.stack_class == 0 ? pool_ : sized_.pool(f.stack_class);
@@ -327,6 +344,8 @@ class scheduler {
   waiting_threads waiting_;
   deadlock_unwinder deadlocks_;
   settlers settling_;
+  const role role_;
+  explorer* explorer_ = nullptr;
 
   monitor monitor_;
   std::unique_ptr<blocked_watch> blocked_watch_;  // of COIR_DEBUG=blocked

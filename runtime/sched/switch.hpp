@@ -48,6 +48,7 @@ inline constexpr std::int64_t cold_after = 100'000;  // ns after which a fiber h
 
 template <bool Yielding>
 [[gnu::always_inline]] inline runnable* scheduler::pick_next(worker& w, processor& p, bool& fire) noexcept {
+  if (explorer* const e = explored_by()) return e->pick();
   const std::uint64_t tick = p.tick.load(std::memory_order_relaxed) + 1;
   p.tick.store(tick, std::memory_order_relaxed);
   if (tick % counted_pick == 0 || p.attention.load(std::memory_order_relaxed) != 0) [[unlikely]] {

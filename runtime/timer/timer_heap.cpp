@@ -174,6 +174,7 @@ bool timer_heap::burst_ahead(deadline before) noexcept {
 
 // Nothing more is due.
 void timer_heap::end_burst(deadline time) noexcept {
+  if constexpr (explorable) return;  // virtual time is exact
   const std::int64_t lasted = time - burst_began_;
   if (lasted < burst_gap) return;
   const deadline next = std::min(time, no_deadline - 1 - burst_gap) + burst_gap;
@@ -204,6 +205,26 @@ due_timer timer_heap::pop_due(deadline time) noexcept {
   if (!result) end_burst(time);
   publish();
   return result;
+}
+
+std::size_t timer_heap::count_due(deadline time) const noexcept {
+  return static_cast<std::size_t>(std::count_if(heap_.begin(), heap_.end(), [time](const timer_entry& e) {
+    return e.when <= time && e.node->word.load(std::memory_order_relaxed) == timer_node::state::armed;
+  }));
+}
+
+due_timer timer_heap::pop_due(deadline time, std::size_t which) noexcept {
+  for (const timer_entry& e : heap_) {
+    if (e.when > time || e.node->word.load(std::memory_order_relaxed) != timer_node::state::armed || which-- != 0)
+      continue;
+    timer_node* const n = e.node;
+    remove_at(n->index);
+    const due_timer popped{n->fire, n->arg, n->stamp, n->announced};
+    n->word.store(timer_node::state::fired, std::memory_order_release);
+    publish();
+    return popped;
+  }
+  return {};
 }
 
 // After a flood: the array goes back to the heap.

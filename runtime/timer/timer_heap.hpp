@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/park.hpp>
 
 #include "base/internal_memory.hpp"
@@ -110,6 +111,10 @@ class timer_heap {
   /// Pops the next timer that is due at `time`.
   due_timer pop_due(deadline time) noexcept;
 
+  /// In an exploration: how many are due at `time`, and the one of them that is to go first. Holder only.
+  std::size_t count_due(deadline time) const noexcept;
+  due_timer pop_due(deadline time, std::size_t which) noexcept;
+
   /// For the lazy cancel, by anyone; the heap's holder cleans up later.
   void note_dead() noexcept { dead_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -121,7 +126,7 @@ class timer_heap {
 
  private:
   static constexpr std::size_t clean_from = 64;
-  static constexpr std::size_t wheel_from = 512;  // so many in the heap
+  static constexpr std::size_t wheel_from = explorable ? SIZE_MAX : 512;  // so many in the heap
   static constexpr std::int64_t thick = 8'000;    // ns between two
 
   std::size_t size() const noexcept { return heap_.size() + wheel_.size(); }

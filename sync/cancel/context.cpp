@@ -294,6 +294,7 @@ const void* context::find(const std::type_info& key_type, const void* key, const
 }
 
 void cancel_function::operator()(const std::exception_ptr& cause) const noexcept {
+  detail::decide(detail::operation::cancel, node_.get());
   if (node_.get() != nullptr) node_.get()->scope()->end(detail::cancel_node::state::cancelled, cause);
 }
 

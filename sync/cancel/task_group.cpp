@@ -30,6 +30,7 @@ task_group::~task_group() {
 }
 
 void task_group::set_limit(std::size_t n) {
+  detail::decide(detail::operation::release, this);
   if (n == 0) throw std::invalid_argument("coir: a task_group's limit is 0, which lets nothing run");
   detail::wake_list wakes;
   lock_.lock();
@@ -40,6 +41,7 @@ void task_group::set_limit(std::size_t n) {
 }
 
 void task_group::wait() {
+  detail::decide(detail::operation::join, this);
   join all(*this, "task_group wait");
   if (detail::block(all) == detail::wake::cancelled) {
     stop();
@@ -84,6 +86,7 @@ void task_group::rethrow_failure() {
 
 /// Takes the child over.
 void task_group::start(detail::scheduler& where, detail::group_child& child) {
+  detail::decide(detail::operation::spawn, this);
   bool admitted = false;
   try {
     admitted = admit(child);
@@ -95,6 +98,7 @@ void task_group::start(detail::scheduler& where, detail::group_child& child) {
     detail::start(where, &child);
   else
     child.release();
+  detail::decide(detail::operation::spawn, this);
 }
 
 /// Waits for a place and links the child. False: the group is over.

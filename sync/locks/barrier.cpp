@@ -5,6 +5,7 @@
 namespace coir::detail {
 
 barrier_core::arrival barrier_core::arrive(count n, bool drop) {
+  decide(operation::count_down, this);
   if (n <= 0) throw std::invalid_argument("coir: arrival at a barrier that is not positive");
   waiters_.lock();
   if (n > remaining_) {
@@ -29,6 +30,7 @@ void barrier_core::end_phase() noexcept {
 }
 
 void barrier_core::wait(phase joined) {
+  decide(operation::wait, this);
   phase_wait wait(*this, joined);
   if (block(wait) == wake::cancelled) throw_cancelled();
 }

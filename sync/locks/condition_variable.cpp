@@ -19,6 +19,7 @@ condition_variable::~condition_variable() {
 }
 
 void condition_variable::notify_one() noexcept {
+  detail::decide(detail::operation::notify, this);
   detail::wake_list wakes;
   waiters_.lock();
   wake_first(wakes);
@@ -27,6 +28,7 @@ void condition_variable::notify_one() noexcept {
 }
 
 void condition_variable::notify_all() noexcept {
+  detail::decide(detail::operation::notify, this);
   detail::wake_list wakes;
   waiters_.lock();
   while (detail::wait_node* first = waiters_.front()) wake(*static_cast<entry*>(first), wakes);

@@ -62,6 +62,7 @@ bool permits::release_contended(count n, count least_free) noexcept {
 }
 
 bool permits::exhausted() noexcept {
+  decide(operation::acquire, this);
   waiters_.lock();
   const bool result = !waiters_.empty() || free_of(word_.load(std::memory_order_relaxed)) < 1;
   waiters_.unlock();

@@ -62,7 +62,10 @@ using stored = std::conditional_t<std::is_void_v<T>, unit, T>;
 class chan_handle {
  public:
   /// How many values are buffered; how many can be. For len() this is the past by the time the caller looks.
-  std::size_t len() const noexcept { return core() != nullptr ? core()->count() : 0; }
+  std::size_t len() const noexcept {
+    detail::decide(detail::operation::look_at_channel, core());
+    return core() != nullptr ? core()->count() : 0;
+  }
   std::size_t cap() const noexcept { return core() != nullptr ? core()->capacity() : 0; }
 
   bool is_nil() const noexcept { return core() == nullptr; }

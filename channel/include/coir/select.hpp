@@ -64,7 +64,7 @@ class recv_case : case_base {
   recv_case(Chan&& channel, H&& handler) : channel_(std::forward<Chan>(channel)), handler_(std::forward<H>(handler)) {}
 
   bool ready() const noexcept { return channel_.core() != nullptr && channel_.core()->may_receive(); }
-  bool try_now() noexcept { return try_receive<element>(channel_.core(), value_) != attempt::would_block; }
+  bool try_now() noexcept { return receive_at_once<element>(channel_.core(), value_) != attempt::would_block; }
   void describe(select_case& c) noexcept {
     c.what = what;
     c.core = channel_.core();
@@ -93,7 +93,7 @@ class send_case : case_base {
 
   bool ready() const noexcept { return channel_.core() != nullptr && channel_.core()->may_send(); }
   bool try_now() {
-    const attempt how = try_send<element>(channel_.core(), value_.get());
+    const attempt how = send_at_once<element>(channel_.core(), value_.get());
     if (how == attempt::closed) throw_send_on_closed();
     return how == attempt::done;
   }
@@ -205,6 +205,7 @@ template <class... Cases>
 /// certain to be right.
 template <class... Cases>
 [[gnu::always_inline]] inline std::size_t select_at_once(Cases&... cases) {
+  decide(operation::select);
   std::size_t fired = sizeof...(Cases);
   if constexpr (sizeof...(Cases) <= 64) fired = select_ready(cases...);
   if constexpr (one_or_otherwise<Cases...>())
@@ -424,6 +425,9 @@ requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&.
       fired = detail::select_slowly(cases...);
       if (!detail::confirm_case(fired, cases...)) fired = sizeof...(Cases);
     }
+    if constexpr (detail::explorable)
+      if (fired == detail::otherwise_index<std::remove_reference_t<Cases>...>())
+        detail::decide_after_poll(detail::operation::select);
     detail::finish_case(fired, cases...);
     return fired;
   }

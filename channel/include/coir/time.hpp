@@ -31,6 +31,7 @@
 #include <utility>
 
 #include <coir/chan.hpp>
+#include <coir/detail/decision.hpp>
 #include <coir/detail/delayed_call.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/detail/tick_source.hpp>
@@ -80,6 +81,7 @@ class timer {
   /// True: it was pending, and does not fire. False: it had fired (whether the tick was received or not), or had been
   /// stopped. An unread tick is gone either way; a call of f that has begun goes on. Never blocks.
   bool stop() noexcept {
+    detail::decide(detail::operation::timer, this);
     if (call_ != nullptr) return call_->stop();
     return ticks_.get() != nullptr && detail::stop_ticks(*ticks_.get());
   }
@@ -88,6 +90,7 @@ class timer {
   /// it was moved from.
   template <class Rep, class Period>
   bool reset(std::chrono::duration<Rep, Period> d) {
+    detail::decide(detail::operation::timer, this);
     const detail::deadline due = detail::deadline_after(d);
     if (call_ != nullptr) return call_->restart(due);
     if (ticks_.get() == nullptr) throw std::logic_error("coir: reset of a timer that was moved from");
@@ -142,12 +145,16 @@ class ticker {
   channel c() const noexcept { return detail::chan_access::make<chan<std::chrono::steady_clock::time_point>>(ticks_); }
 
   /// No more ticks; one that is unread is gone. Whether it was running. Never blocks.
-  bool stop() noexcept { return ticks_.get() != nullptr && detail::stop_ticks(*ticks_.get()); }
+  bool stop() noexcept {
+    detail::decide(detail::operation::timer, this);
+    return ticks_.get() != nullptr && detail::stop_ticks(*ticks_.get());
+  }
 
   /// Starts it anew, with the period d: the first tick comes when d is over. Whether it was running. Throws as the
   /// constructor (it goes on as it was if d is not positive); std::logic_error if it was moved from.
   template <class Rep, class Period>
   bool reset(std::chrono::duration<Rep, Period> d) {
+    detail::decide(detail::operation::timer, this);
     const detail::deadline due = detail::deadline_after(checked(d));
     if (ticks_.get() == nullptr) throw std::logic_error("coir: reset of a ticker that was moved from");
     return detail::restart_ticks(*ticks_.get(), due, detail::clamped_nanoseconds(d));

@@ -68,6 +68,8 @@ struct metrics_snapshot;
 
 namespace detail {
 
+class engine;
+
 /// Where a plain thread waits for a fiber to end.
 class main_fiber {
  public:
@@ -182,6 +184,9 @@ class runtime {
   static runtime& current();
 
  private:
+  friend class detail::engine;  // of explorations
+  explicit runtime(detail::scheduler& explored) noexcept;
+
   void check_outside() const;
   void wait_for_main(detail::main_fiber& done) noexcept;
 

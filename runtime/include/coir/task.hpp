@@ -19,6 +19,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
@@ -243,7 +244,10 @@ class [[nodiscard]] task {
   /// Whether get() would return without blocking. Throws std::logic_error on an empty task.
   bool ready() const {
     check();
-    return state_->finished();
+    detail::decide(detail::operation::look_at_task, state_);
+    const bool finished = state_->finished();
+    if (!finished) detail::decide_after_poll(detail::operation::look_at_task, state_);
+    return finished;
   }
 
   task_status status() const {
@@ -312,9 +316,11 @@ auto spawn_in(detail::scheduler& where, F&& f, source_location at) {
   using closure = std::decay_t<F>;
   static_assert(std::is_invocable_v<closure>, "coir: a fiber's function takes no arguments (capture instead)");
   using result = std::invoke_result_t<closure>;
+  detail::decide(detail::operation::spawn);
   auto* record = detail::make_record<detail::task_record<result, closure>>(std::forward<F>(f), at);
   task<result> handle{record};
   detail::start(where, record);
+  detail::decide(detail::operation::spawn);
   return handle;
 }
 
@@ -324,10 +330,12 @@ auto spawn_in(detail::scheduler& where, const spawn_options& o, F&& f, source_lo
   detail::check_function<F>();
   using function = detail::named_function<std::decay_t<F>>;
   using result = std::invoke_result_t<function>;
+  detail::decide(detail::operation::spawn);
   detail::prepared_spawn prepared(where, o);
   auto* record = detail::make_record<detail::task_record<result, function>>(prepared.function(std::forward<F>(f)), at);
   task<result> handle = detail::task_access::handle<result>(record);
   prepared.start(record);
+  detail::decide(detail::operation::spawn);
   return handle;
 }
 

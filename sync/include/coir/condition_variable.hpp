@@ -30,6 +30,7 @@
 #include <utility>
 
 #include <coir/async.hpp>
+#include <coir/detail/decision.hpp>
 #include <coir/detail/queued_wait.hpp>
 #include <coir/detail/stop_hook.hpp>
 #include <coir/detail/wait_list.hpp>
@@ -253,6 +254,7 @@ void condition_variable::unlock(Lock& lock, entry& e, const std::stop_token* sto
 
 template <class Lock>
 std::cv_status condition_variable::wait_once(Lock& lock, detail::deadline until, const std::stop_token* stop) {
+  detail::decide(detail::operation::wait, this);
   detail::wake how;
   {
     entry e;

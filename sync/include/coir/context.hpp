@@ -36,6 +36,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/context_node.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/task_group.hpp>  // what belongs to cancellation is found through either header
@@ -62,12 +63,14 @@ class context {
 
   /// Why it has ended: context_cancelled, or `timed_out` if a deadline passed; null while it is live.
   std::exception_ptr err() const noexcept {
+    detail::decide(detail::operation::look_at_context, node_.get());
     const auto node = cancellable();
     return node != nullptr ? node->error() : nullptr;
   }
 
   /// What the cancel function was given, here or above; err() if nothing; null while the context is live.
   std::exception_ptr cause() const noexcept {
+    detail::decide(detail::operation::look_at_context, node_.get());
     const auto node = cancellable();
     return node != nullptr ? node->cause() : nullptr;
   }

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/countdown.hpp>
 
 namespace coir {
@@ -28,7 +29,12 @@ class latch {
   }
 
   /// Whether the count is zero.
-  bool try_wait() const noexcept { return count_.zero(); }
+  bool try_wait() const noexcept {
+    detail::decide(detail::operation::wait, this);
+    const bool zero = count_.zero();
+    if (!zero) detail::decide_after_poll(detail::operation::wait, this);
+    return zero;
+  }
 
   /// Blocks until the count is zero. Throws `cancelled`, but only if it would block.
   void wait() const { count_.wait(); }

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/queued_wait.hpp>
 #include <coir/detail/spin_lock.hpp>
@@ -57,6 +58,7 @@ class mutex {
   /// a certain deadlock that this call is a part of throws `cancelled` from it; the mutex is then not taken. The unlock
   /// before happens before lock() returns.
   void lock() {
+    detail::decide(detail::operation::lock, this);
     // acquire: pairs with the release of the unlock before.
     if ((state_.fetch_or(held, std::memory_order_acquire) & held) != 0) [[unlikely]]
       lock_contended(detail::no_deadline);
@@ -69,13 +71,17 @@ class mutex {
 
   /// Takes the mutex if it is free. Never blocks, never fails spuriously.
   bool try_lock() noexcept {
-    return (state_.load(std::memory_order_relaxed) & held) == 0 &&
-           (state_.fetch_or(held, std::memory_order_acquire) & held) == 0;
+    detail::decide(detail::operation::lock, this);
+    const bool taken = (state_.load(std::memory_order_relaxed) & held) == 0 &&
+                       (state_.fetch_or(held, std::memory_order_acquire) & held) == 0;
+    if (!taken) detail::decide_after_poll(detail::operation::lock, this);
+    return taken;
   }
 
   /// Gives the mutex up. Never blocks. By any fiber or thread, not only the one that locked it.
   /// Throws std::logic_error if nobody holds it.
   void unlock() {
+    detail::decide(detail::operation::unlock, this);
     // Read the word first: while a woken waiter is on its way, a compare-exchange that fails would be a third one.
     std::uint32_t seen = state_.load(std::memory_order_relaxed);
     // release: pairs with the acquire of the lock to come.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <coir/async.hpp>
+#include <coir/detail/decision.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/detail/wait_list.hpp>
 
@@ -72,6 +73,7 @@ class once {
 template <class F, class... Args>
 void call_once(once& flag, F&& f, Args&&... args) {
   detail::check_has_run<std::invoke_result_t<F, Args...>>();
+  detail::decide(detail::operation::once, &flag);
   // acquire: pairs with the release in succeed().
   if (flag.done_.load(std::memory_order_acquire) || !flag.begin()) return;
   try {

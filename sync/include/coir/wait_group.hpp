@@ -74,6 +74,7 @@ class wait_group {
       done();
       throw;
     }
+    detail::decide(detail::operation::spawn, this);
   }
 
   /// f, made and destroyed where it runs: before it counts as done nothing that it captured may be left.

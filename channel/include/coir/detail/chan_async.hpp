@@ -68,7 +68,8 @@ class [[nodiscard]] recv_awaiter : chan_awaiter {
 
   bool await_ready() {
     begin();
-    return try_receive(core(), value_) != attempt::would_block;
+    decide(operation::receive, core());
+    return receive_at_once(core(), value_) != attempt::would_block;
   }
 
   template <async_coroutine Promise>
@@ -104,7 +105,8 @@ class [[nodiscard]] send_awaiter : chan_awaiter {
 
   bool await_ready() {
     begin();
-    how_ = try_send(core(), value_);
+    decide(operation::send, core());
+    how_ = send_at_once(core(), value_);
     return how_ != attempt::would_block;
   }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <coir/detail/chan_core.hpp>
+#include <coir/detail/decision.hpp>
 
 namespace coir::detail {
 
@@ -81,6 +82,7 @@ template <class T>
 
 template <class T>
 [[gnu::always_inline]] inline void send(chan_core* core, T& value) {
+  decide(operation::send, core);
   if (core == nullptr) [[unlikely]]
     park_forever({"chan send (nil chan)"});
   lock(*core);
@@ -91,8 +93,9 @@ template <class T>
   send_locked(*core, value, no_deadline);
 }
 
+/// For a select, which has decided.
 template <class T>
-attempt try_send(chan_core* core, T& value) noexcept {
+attempt send_at_once(chan_core* core, T& value) noexcept {
   if (core == nullptr || !core->may_send()) return attempt::would_block;
   lock(*core);
   waiter* woken = nullptr;
@@ -101,10 +104,19 @@ attempt try_send(chan_core* core, T& value) noexcept {
   return how;
 }
 
+template <class T>
+attempt try_send(chan_core* core, T& value) noexcept {
+  decide(operation::send, core);
+  const attempt how = send_at_once(core, value);
+  if (how == attempt::would_block) decide_after_poll(operation::send, core);
+  return how;
+}
+
 /// `until()` is asked for the deadline once it is known that the send would block; 0 is long past.
 template <class T, class Until>
 bool send_until(chan_core* core, T& value, Until until) {
-  const attempt how = try_send(core, value);
+  decide(operation::send, core);
+  const attempt how = send_at_once(core, value);
   if (how == attempt::done) return true;
   if (how == attempt::closed) throw_send_on_closed();
   const deadline end = until();
@@ -144,6 +156,7 @@ template <class T>
 
 template <class T>
 [[gnu::always_inline]] inline std::optional<T> receive(chan_core* core) {
+  decide(operation::receive, core);
   if (core == nullptr) [[unlikely]]
     park_forever({"chan receive (nil chan)"});
   lock(*core);
@@ -167,7 +180,7 @@ template <class T>
 }
 
 template <class T>
-attempt try_receive(chan_core* core, std::optional<T>& value) noexcept {
+attempt receive_at_once(chan_core* core, std::optional<T>& value) noexcept {
   if (core == nullptr || !core->may_receive()) return attempt::would_block;
   lock(*core);
   waiter* woken = nullptr;
@@ -176,10 +189,19 @@ attempt try_receive(chan_core* core, std::optional<T>& value) noexcept {
   return how;
 }
 
+template <class T>
+attempt try_receive(chan_core* core, std::optional<T>& value) noexcept {
+  decide(operation::receive, core);
+  const attempt how = receive_at_once(core, value);
+  if (how == attempt::would_block) decide_after_poll(operation::receive, core);
+  return how;
+}
+
 /// As send_until(). would_block means timed out.
 template <class T, class Until>
 attempt receive_until(chan_core* core, std::optional<T>& value, Until until) {
-  const attempt how = try_receive(core, value);
+  decide(operation::receive, core);
+  const attempt how = receive_at_once(core, value);
   if (how != attempt::would_block) return how;
   const deadline end = until();
   if (end == 0) return attempt::would_block;

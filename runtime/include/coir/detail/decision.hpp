@@ -36,7 +36,6 @@ enum class operation : std::uint8_t {
   settle,
   choose,
   fire_timer,
-  share,
 };
 
 #if defined(COIR_EXPLORE)

@@ -45,6 +45,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/deadline_waiter.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
@@ -173,6 +174,7 @@ class [[nodiscard]] queue_awaiter : public async_awaiter_mark {
   queue_awaiter& operator=(const queue_awaiter&) = delete;
 
   bool await_ready() {
+    decide(operation::wait, this);
     begin_await(wait_.node());
     if (wait_.try_now()) return true;
     limit_.arm();

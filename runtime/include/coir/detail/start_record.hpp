@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/source_location.hpp>
 #include <coir/spawn_options.hpp>
@@ -32,6 +33,9 @@ struct runnable {
   kind what;
   std::uint8_t stack_class = 0;  ///< if sized: sized_stacks'; of a fiber: of its stack; 0: the runtime's size
   std::int8_t id_at = 0;         ///< of a record that has an id before it begins: where that lies, in words from here
+#if defined(COIR_EXPLORE)
+  std::uint32_t turn_number = 0;  ///< in an exploration: counts those of one schedule, and goes from a record to its fiber
+#endif
 
   bool has_not_started() const noexcept { return what == kind::fresh || what == kind::sized; }
 
@@ -165,15 +169,19 @@ constexpr void check_function() {
 template <class F>
 void go_in(scheduler& where, const spawn_options& o, F&& f, source_location at) {
   check_function<F>();
+  decide(operation::spawn);
   prepared_spawn prepared(where, o);
   using record = go_record<named_function<std::decay_t<F>>>;
   prepared.start(make_record<record>(prepared.function(std::forward<F>(f)), at));
+  decide(operation::spawn);
 }
 
 template <class F>
 void go_in(scheduler& where, F&& f, source_location at) {
   static_assert(std::is_invocable_v<std::decay_t<F>>, "coir: a fiber's function takes no arguments (capture instead)");
+  decide(operation::spawn);
   start(where, make_record<go_record<std::decay_t<F>>>(std::forward<F>(f), at));
+  decide(operation::spawn);
 }
 
 }  // namespace coir::detail

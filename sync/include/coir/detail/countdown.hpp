@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/wait_list.hpp>
 
 namespace coir::detail {
@@ -25,6 +26,7 @@ class countdown {
 
   /// n > 0. Throws std::length_error beyond max.
   void add(count_type n) {
+    decide(operation::count_down, this);
     count_type seen = word_.load(std::memory_order_relaxed);
     // relaxed: the start of the fiber that will call subtract() publishes everything before add().
     if (seen == waiting || n > max - (seen >> 1) ||
@@ -35,6 +37,7 @@ class countdown {
   /// n > 0. Throws std::logic_error, and changes nothing, if the count is less. True: the count is zero, and
   /// this may be gone.
   bool subtract(count_type n) {
+    decide(operation::count_down, this);
     count_type seen = word_.load(std::memory_order_relaxed);
     // release: pairs with the acquire in wait(). acquire: the releaser passes on what all others did before.
     do {
@@ -49,6 +52,7 @@ class countdown {
 
   /// Blocks until the count is zero. Every subtract() happens before it returns. Throws `cancelled`.
   void wait() {
+    decide(operation::wait, this);
     if (!zero()) wait_contended();
   }
 

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/decision.hpp>
 #include <coir/detail/wait_list.hpp>
 
 namespace coir::detail {
@@ -41,8 +42,11 @@ class permits {
 
   /// 0 <= n <= total(). Takes n permits if that needs no waiting.
   bool try_acquire(count n) noexcept {
+    decide(operation::acquire, this);
     word seen = 0;
-    return take(n, seen) || ((seen & contended) != 0 && try_acquire_contended(n));
+    const bool taken = take(n, seen) || ((seen & contended) != 0 && try_acquire_contended(n));
+    if (!taken) decide_after_poll(operation::acquire, this);
+    return taken;
   }
 
   /// An acquire that may have to wait; see queued_wait.hpp.
@@ -69,6 +73,7 @@ class permits {
   /// The same, blocking: false if the deadline came first. Throws `cancelled`, holding nothing; of a lock only when a
   /// deadlock is unwound.
   bool acquire(count n, deadline until = no_deadline) {
+    decide(operation::acquire, this);
     word seen = 0;
     return take(n, seen) || acquire_contended(n, until);
   }
@@ -76,6 +81,7 @@ class permits {
   /// n >= 0. Gives n permits back and wakes the waiters for which they suffice. False, and nothing is changed, if more
   /// than total() would then be free, or fewer than `least_free` are free now.
   [[nodiscard]] bool release(count n, count least_free = 0) noexcept {
+    decide(operation::release, this);
     word seen = word_.load(std::memory_order_relaxed);
     while ((seen & contended) == 0) {
       if (!fits(n, free_of(seen), least_free)) return false;

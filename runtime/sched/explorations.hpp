@@ -1,0 +1,22 @@
+// Whether an exploration is under way, on any thread of the process.
+#pragma once
+
+#include <atomic>
+
+namespace coir::detail {
+
+class explorations {
+ public:
+  static bool any_under_way() noexcept { return count_.load(std::memory_order_relaxed) != 0; }
+
+  /// While one lives, one more is.
+  explorations() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~explorations() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  explorations(const explorations&) = delete;
+  explorations& operator=(const explorations&) = delete;
+
+ private:
+  static inline std::atomic<int> count_{0};
+};
+
+}  // namespace coir::detail
