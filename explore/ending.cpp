@@ -82,8 +82,7 @@ bool engine::unwind_step() {
       };
       home_->start(make_record<go_record<decltype(tell)>>(std::move(tell), source_location::current()));
     }
-    home_->asyncs_.for_each(
-        [&](stackless& s) { woken = s.unwind_marked(static_cast<std::uint8_t>(depth)) || woken; });
+    home_->asyncs_.for_each([&](stackless& s) { woken = s.unwind_marked(static_cast<std::uint8_t>(depth)) || woken; });
   }
   if (woken) return true;
   // Those that are left must not be disturbed: perhaps time wakes them.

@@ -74,6 +74,7 @@ outcome& engine::observe(const std::function<void()>& main, chooser& how, source
   observed_ = true;
   run(main, how, at);
   observed_ = false;
+  outcome_.fibers = trail_.fibers();
   outcome_.trail = trail_.text();
   return outcome_;
 }
@@ -146,8 +147,8 @@ void engine::work(const std::function<void()>& main, source_location at) {
 
 // Bracket open.
 void engine::resume(runnable& r) {
-  fiber* const f = r.what == runnable::kind::suspended ? static_cast<fiber*>(&r)
-                                                       : home_->stack_for(*worker_, *processor_, &r);
+  fiber* const f =
+      r.what == runnable::kind::suspended ? static_cast<fiber*>(&r) : home_->stack_for(*worker_, *processor_, &r);
   if (f != nullptr) home_->switch_to_fiber(*worker_, *f);
   while (start_record* fresh = std::exchange(worker_->unstarted, nullptr))
     home_->switch_to_fiber(*worker_, home_->new_stack_for(*fresh));
@@ -282,7 +283,8 @@ void engine::decide(fiber& self, worker& w, operation what, const void* on, bool
   const bool yields = polled || what == operation::yield;
   if (yields) how_->yields(self.turn_number);
   for (;;) {
-    const turn t{waiting_.data(), static_cast<std::uint32_t>(waiting_.size()), self.turn_number, true, yields, timer_due()};
+    const turn t{waiting_.data(), static_cast<std::uint32_t>(waiting_.size()), self.turn_number, true, yields,
+                 timer_due()};
     std::uint32_t i = ask(t);
     if (!yields && i-- == 0) return;
     if (i < t.waiting_count) {
@@ -325,7 +327,7 @@ void engine::fail(failure_kind kind, std::string what) {
   outcome_.kind = kind;
   outcome_.what = std::move(what);
   outcome_.check = static_cast<std::uint32_t>(hash_ ^ (hash_ >> 32));
-  if (observed_) outcome_.fibers = list_fibers(*home_, waiting_);
+  if (observed_) trail_.note_fibers(*home_, waiting_);
   begin_ending();
 }
 

@@ -1,5 +1,5 @@
-// Runs a function under one schedule after another, on the calling thread, with one scheduler, whose stacks, records and
-// timers' memory serve all of them.
+// Runs a function under one schedule after another, on the calling thread, with one scheduler, whose stacks, records
+// and timers' memory serve all of them.
 //
 // While a schedule runs the thread is the scheduler's only worker, and holds its only processor. Fibers switch to each
 // other directly at decisions (decide()) and when they block or end (pick()). The native stack starts fibers that need
@@ -37,8 +37,8 @@ struct outcome {
   std::vector<choice> choices;
   std::uint64_t steps = 0;
   std::uint32_t check = 0;
-  std::string fibers;  // if it was observed and has failed: each, and where it stood
-  std::string trail;   // likewise: the last decisions
+  std::string fibers;  // if it was observed and has failed: each that had not ended, and where it stood
+  std::string trail;   // if it was observed: the last decisions
 
   schedule played() const;
 };

@@ -65,9 +65,7 @@ std::vector<schedule> read_corpus(const std::string& path) {
   return all;
 }
 
-std::string count_of(std::uint64_t n, const char* what) {
-  return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
-}
+std::string count_of(std::uint64_t n, const char* what) { return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s"); }
 
 /// Whether the schedule of that index is run twice.
 bool is_sample(std::uint64_t index) noexcept { return (index & (index - 1)) == 0; }
@@ -150,7 +148,8 @@ exploration session::replay(const schedule& s) {
   if (!how.strayed() && o.check == s.check && o.choices.size() == s.count) return finish(o, "");
   outcome strayed = o;
   strayed.what = "the program does not do what it did when the schedule was recorded";
-  if (o.kind != failure_kind::none) strayed.what += std::string("; now it ends by ") + to_string(o.kind) + ": " + o.what;
+  if (o.kind != failure_kind::none)
+    strayed.what += std::string("; now it ends by ") + to_string(o.kind) + ": " + o.what;
   strayed.kind = failure_kind::nondeterminism;
   return finish(strayed, "");
 }
@@ -158,8 +157,9 @@ exploration session::replay(const schedule& s) {
 exploration session::nondeterministic(const outcome& first, const std::string& how) {
   outcome o = first;
   o.kind = failure_kind::nondeterminism;
-  o.what = how + " did not do the same again; something in it goes by a clock, an address, a thread, or what an "
-                 "earlier schedule has left";
+  o.what = how +
+           " did not do the same again; something in it goes by a clock, an address, a thread, or what an "
+           "earlier schedule has left";
   if (first.kind != failure_kind::none)
     o.what += std::string(". It had failed: ") + to_string(first.kind) + ": " + first.what;
   return finish(o, "");

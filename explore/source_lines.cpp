@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -108,19 +109,18 @@ bool is_of_library(const call& c) {
   return false;
 }
 
-calls_at look_up_all(const std::vector<std::vector<void*>>& stacks) {
+/// Adds what is not known yet.
+void look_up_all(const std::vector<call_addresses>& stacks, calls_at& found) {
   std::map<std::pair<std::string, std::uintptr_t>, std::vector<void*>> by_file;
-  for (const auto& stack : stacks) {
+  for (const call_addresses& stack : stacks) {
     for (void* address : stack) {
+      if (!found.emplace(address, std::vector<call>()).second) continue;
       Dl_info info{};
       link_map* map = nullptr;
       if (::dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) continue;
-      const std::string file = *map->l_name != '\0' ? map->l_name : "/proc/self/exe";
-      auto& addresses = by_file[{file, map->l_addr}];
-      if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
+      by_file[{*map->l_name != '\0' ? map->l_name : "/proc/self/exe", map->l_addr}].push_back(address);
     }
   }
-  calls_at found;
   for (const auto& [file, addresses] : by_file) {
     std::string path = file.first;
     if (path == "/proc/self/exe") {  // as the child has another one
@@ -130,29 +130,28 @@ calls_at look_up_all(const std::vector<std::vector<void*>>& stacks) {
     }
     look_up(path, file.second, addresses, found);
   }
-  return found;
 }
 
 }  // namespace
 
-std::vector<std::string> lines_of_calls(const std::vector<std::vector<void*>>& stacks) {
-  const calls_at found = look_up_all(stacks);
-  std::vector<std::string> lines;
-  lines.reserve(stacks.size());
-  for (const auto& stack : stacks) {
-    std::string line;
+std::vector<std::vector<std::string>> lines_of_calls(const std::vector<call_addresses>& stacks) {
+  // To ask for them takes a tenth of a second or more, and the same ones come again.
+  static std::mutex lock;
+  static calls_at found;
+  const std::lock_guard locked(lock);
+  look_up_all(stacks, found);
+  std::vector<std::vector<std::string>> all;
+  all.reserve(stacks.size());
+  for (const call_addresses& stack : stacks) {
+    std::vector<std::string>& lines = all.emplace_back();
     for (void* address : stack) {
       const auto at = found.find(address);
       if (at == found.end()) continue;
-      const auto of_program =
-          std::find_if(at->second.begin(), at->second.end(), [](const call& c) { return !is_of_library(c); });
-      if (of_program == at->second.end()) continue;
-      line = of_program->place.rfind("??", 0) == 0 ? of_program->function : of_program->place;
-      break;
+      for (const call& c : at->second)
+        if (!is_of_library(c)) lines.push_back(c.place.rfind("??", 0) == 0 ? c.function : c.place);
     }
-    lines.push_back(std::move(line));
   }
-  return lines;
+  return all;
 }
 
 }  // namespace coir::detail

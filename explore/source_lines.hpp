@@ -7,9 +7,11 @@
 
 namespace coir::detail {
 
-/// For each stack, given as the addresses that its calls return to, innermost first: "file:line" of the innermost call
-/// that was made by the program, and not by coir or the standard library; or the name of the function that made it; or
-/// nothing, if neither is known.
-std::vector<std::string> lines_of_calls(const std::vector<std::vector<void*>>& stacks);
+/// The addresses that the calls of a stack return to, innermost first.
+using call_addresses = std::vector<void*>;
+
+/// For each stack: "file:line" of each call that was made by the program, and not by coir or the standard library,
+/// innermost first; or the name of the function that made it, if that is all that is known.
+std::vector<std::vector<std::string>> lines_of_calls(const std::vector<call_addresses>& stacks);
 
 }  // namespace coir::detail

@@ -56,7 +56,9 @@ class pct_strategy final : public strategy {
     return true;
   }
 
-  void end(const std::vector<choice>& choices) override { longest_ = std::max<std::uint64_t>(longest_, choices.size()); }
+  void end(const std::vector<choice>& choices) override {
+    longest_ = std::max<std::uint64_t>(longest_, choices.size());
+  }
 
   void begins(std::uint32_t number) override {
     if (priorities_.size() <= number) priorities_.resize(number + 1);

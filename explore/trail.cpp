@@ -6,23 +6,47 @@
 
 #include <execinfo.h>
 
-#include "observe/fiber_listing.hpp"
-#include "observe/fiber_snapshot.hpp"
+#include "fiber/waiter_access.hpp"
 #include "sched/scheduler.hpp"
-#include "source_lines.hpp"
 
 namespace coir::detail {
 
 const char* name_of(operation what) noexcept {
   constexpr const char* names[] = {
-      "spawn",      "join",   "look at a task", "request stop", "yield",
-      "send",       "receive", "close",         "look at a channel", "select",
-      "lock",       "unlock", "wait",           "notify",       "acquire",
-      "release",    "count down", "once",       "sleep",        "timer",
-      "cancel",     "look at a context", "settle", "choose",    "timers of one instant",
+      "spawn",
+      "join",
+      "look at a task",
+      "request stop",
+      "yield",
+      "send",
+      "receive",
+      "close",
+      "look at a channel",
+      "select",
+      "lock",
+      "unlock",
+      "wait",
+      "notify",
+      "acquire",
+      "release",
+      "count down",
+      "once",
+      "sleep",
+      "timer",
+      "cancel",
+      "look at a context",
+      "settle",
+      "choose",
+      "timers of one instant",
   };
   static_assert(std::size(names) == static_cast<std::size_t>(operation::fire_timer) + 1);
   return names[static_cast<std::size_t>(what)];
+}
+
+void trail::clear() noexcept {
+  steps_.clear();
+  last_calls_.clear();
+  fibers_.clear();
 }
 
 trail::step& trail::append(const fiber& f, operation what, const void* on) {
@@ -31,8 +55,9 @@ trail::step& trail::append(const fiber& f, operation what, const void* on) {
   s.fiber = f.id;
   s.what = what;
   s.on = on;
-  const int n = ::backtrace(s.calls.data(), static_cast<int>(depth));
-  s.call_count = static_cast<std::size_t>(std::max(n, 0));
+  s.calls.resize(depth);
+  s.calls.resize(static_cast<std::size_t>(std::max(::backtrace(s.calls.data(), depth), 0)));
+  last_calls_[f.id] = s.calls;
   return s;
 }
 
@@ -44,40 +69,59 @@ void trail::branch(const fiber& f, operation what, std::uint32_t taken, std::uin
   s.options = options;
 }
 
-std::string trail::text() const {
-  std::vector<std::vector<void*>> stacks;
-  for (const step& s : steps_) stacks.emplace_back(s.calls.begin(), s.calls.begin() + static_cast<std::ptrdiff_t>(s.call_count));
-  const std::vector<std::string> lines = lines_of_calls(stacks);
+void trail::note_fibers(scheduler& home, const std::vector<candidate>& waiting) {
+  for (const fiber* f : home.stacks()) {
+    if (f->state.load(std::memory_order_relaxed) == run_state::free) continue;
+    std::ostringstream out;
+    out << describe(*f);
+    if (waiter_access::state_of(f->wait) != waiter::waiting) {
+      out << (f->state.load(std::memory_order_relaxed) == run_state::running ? ": running" : ": ready to run");
+    } else {
+      out << ": " << f->why.what;
+      if (f->why.on != nullptr) out << ' ' << f->why.on;
+    }
+    fibers_.emplace_back(f->id, out.str());
+  }
+  home.asyncs().for_each([&](const stackless& s) {
+    if (s.asleep()) fibers_.emplace_back(0, s.describe());
+  });
+  for (const candidate& c : waiting) {
+    if (!c.who->has_not_started()) continue;
+    const auto& r = static_cast<const start_record&>(*c.who);
+    fibers_.emplace_back(
+        0, "a fiber that has not begun, spawned at " + std::string(r.file) + ':' + std::to_string(r.line));
+  }
+}
+
+std::string trail::fibers() const {
+  std::vector<call_addresses> stacks;
+  for (const auto& [id, text] : fibers_) {
+    const auto at = last_calls_.find(id);
+    stacks.push_back(at != last_calls_.end() ? at->second : call_addresses());
+  }
+  const std::vector<std::vector<std::string>> lines = lines_of_calls(stacks);
   std::ostringstream out;
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const step& s = steps_[i];
-    out << "  fiber " << s.fiber << ": " << name_of(s.what);
-    if (s.options != 0) out << " " << s.taken << " of 0 to " << s.options - 1;
-    if (s.on != nullptr) out << ' ' << s.on;
-    if (!lines[i].empty()) out << "  at " << lines[i];
-    if (s.preempted) out << "  (another fiber goes first)";
-    out << '\n';
+  for (std::size_t i = 0; i < fibers_.size(); ++i) {
+    out << "  " << fibers_[i].second << '\n';
+    for (const std::string& line : lines[i]) out << "      at " << line << '\n';
   }
   return out.str();
 }
 
-std::string list_fibers(scheduler& home, const std::vector<candidate>& waiting) {
-  fiber_listing all;
-  for (fiber* f : home.stacks()) {
-    fiber_snapshot snapshot;
-    if (take_snapshot(*f, snapshot)) all.add(snapshot, home.clock().now());
-  }
-  home.asyncs().for_each([&](const stackless& s) {
-    if (auto seen = s.look()) all.add(*seen);
-  });
-  for (const candidate& c : waiting)
-    if (c.who->has_not_started()) {
-      const auto& r = static_cast<const start_record&>(*c.who);
-      all.add_unstarted({r.file, r.line});
-    }
-  all.add_runtime();
+std::string trail::text() const {
+  std::vector<call_addresses> stacks;
+  for (const step& s : steps_) stacks.push_back(s.calls);
+  const std::vector<std::vector<std::string>> lines = lines_of_calls(stacks);
   std::ostringstream out;
-  all.write(out);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const step& s = steps_[i];
+    out << "  fiber " << s.fiber << ": " << name_of(s.what);
+    if (s.options != 0) out << ": " << s.taken << " of 0 to " << s.options - 1;
+    if (s.on != nullptr) out << ' ' << s.on;
+    if (!lines[i].empty()) out << ", at " << lines[i].front();
+    if (s.preempted) out << " (another fiber goes first)";
+    out << '\n';
+  }
   return out.str();
 }
 

@@ -1,16 +1,18 @@
 // What a schedule did last, for its report: each decision with the call of the program that it stood before.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <coir/detail/decision.hpp>
 
 #include "chooser.hpp"
+#include "source_lines.hpp"
 
 namespace coir::detail {
 
@@ -19,7 +21,7 @@ class scheduler;
 
 class trail {
  public:
-  void clear() noexcept { steps_.clear(); }
+  void clear() noexcept;
 
   /// By the fiber, on its stack.
   void add(const fiber& f, operation what, const void* on);
@@ -30,33 +32,35 @@ class trail {
     if (!steps_.empty()) steps_.back().preempted = true;
   }
 
-  /// A line each, the last decision last.
+  /// The schedule has failed: notes the fibers that have not ended. `waiting`: to run.
+  void note_fibers(scheduler& home, const std::vector<candidate>& waiting);
+
+  /// Each of them, what it waits on, and its stack at its last decision; and the last decisions, a line each.
+  std::string fibers() const;
   std::string text() const;
 
  private:
   static constexpr std::size_t length = 30;
-  static constexpr std::size_t depth = 32;
+  static constexpr int depth = 32;
 
   struct step {
-    std::uint64_t fiber;
-    operation what;
-    const void* on;
+    std::uint64_t fiber = 0;
+    operation what{};
+    const void* on = nullptr;
     std::uint32_t taken = 0;
     std::uint32_t options = 0;  // 0: it was no branch
     bool preempted = false;
-    std::array<void*, depth> calls{};
-    std::size_t call_count = 0;
+    call_addresses calls;
   };
 
   step& append(const fiber& f, operation what, const void* on);
 
   std::deque<step> steps_;
+  std::map<std::uint64_t, call_addresses> last_calls_;  // of each fiber
+  std::vector<std::pair<std::uint64_t, std::string>> fibers_;
 };
 
 /// "send", for reports.
 const char* name_of(operation what) noexcept;
-
-/// Each fiber that has not ended: where it was spawned, whether it is blocked and on what, its stack.
-std::string list_fibers(scheduler& home, const std::vector<candidate>& waiting);
 
 }  // namespace coir::detail

@@ -123,8 +123,7 @@ unsigned usable_cpus_once() {
 
 }  // namespace
 
-scheduler::scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors,
-                     role as)
+scheduler::scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors, role as)
     : owner_(owner),
       debug_(debug),
       serial_(new_serial()),

@@ -10,10 +10,12 @@ condition_variable::~condition_variable() {
     const bool unused = departing_ == 0;
     waiters_.unlock();
     if (unused) break;
-    if (this_fiber::is_fiber())
+    if (this_fiber::is_fiber()) {
+      const uncancellable guard;
       yield();  // the fiber that it waits for may be in its own run queue
-    else
+    } else {
       pause();
+    }
   }
   waiters_.check_unused("condition_variable", this);
 }

@@ -38,6 +38,7 @@
 #include <functional>
 #include <iosfwd>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <coir/detail/decision.hpp>

@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include <coir/detail/decision.hpp>
 #include <coir/detail/countdown.hpp>
+#include <coir/detail/decision.hpp>
 
 namespace coir {
 
