@@ -16,7 +16,7 @@ namespace coir::detail {
 namespace {
 
 // So many decisions and switches the end of a schedule may take.
-constexpr std::uint64_t patience = 100'000;
+constexpr std::uint64_t patience = 10'000;
 
 constexpr int nobody = -1;
 
