@@ -97,7 +97,8 @@ std::string_view source_root() noexcept {
 bool is_of_library(const call& c) {
   const std::string_view place = c.place;
   if (place.rfind("??", 0) == 0)
-    return c.function.find("coir::") != std::string::npos || c.function.rfind("std::", 0) == 0 || c.function == "??";
+    return c.function.find("coir::") != std::string::npos || c.function.rfind("std::", 0) == 0 ||
+           c.function.rfind("coir_", 0) == 0 || c.function == "??";
   if (place.find("/include/coir/") != std::string_view::npos) return true;
   if (place.find("/include/c++/") != std::string_view::npos || place.find("/bits/") != std::string_view::npos)
     return true;
