@@ -3,7 +3,7 @@
 #include <coir/explore.hpp>
 
 #include <chrono>
-#include <cstdint>
+#include <mutex>
 #include <stdexcept>
 
 #include <gtest/gtest.h>
@@ -25,9 +25,12 @@ const coir::explore_options some{.schedules = 1000, .strategy = coir::pct(3)};
 template <class Semaphore>
 void cancel_an_acquire() {
   Semaphore permits(1);
+  coir::mutex used;
   const auto use = [&] {
     permits.acquire();
-    coir::yield();
+    {
+      const std::scoped_lock held(used);  // others may go first here
+    }
     permits.release();
   };
   auto first = coir::spawn(use);
@@ -107,7 +110,9 @@ TEST(ExplorePrimitives, ATimeoutAndAValueOfOneInstantLoseNothing) {
       coir::timeout(10ms, [&] { received = ch.recv().has_value(); });
     } catch (const coir::timed_out&) {
     }
-    if (!received) EXPECT_EQ(ch.recv(), 1);
+    if (!received) {
+      EXPECT_EQ(ch.recv(), 1);
+    }
     EXPECT_EQ(ch.len(), 0U);
   });
   EXPECT_TRUE(e) << e;
@@ -201,6 +206,7 @@ class late_condition_variable {
  public:
   void wait(std::unique_lock<coir::mutex>& held) {
     held.unlock();
+    coir::detail::decide(coir::detail::operation::wait, this);
     coir::detail::wait_node node;
     lock_.lock();
     if (coir::detail::sleep_in({lock_, queue_}, node, {"late_condition_variable"}) != coir::detail::wake::fired)
