@@ -236,9 +236,9 @@ TEST_P(use_fiber_test, AFiberCanRunTheContextItself) {
     auto [one, other] = connected(io);
     auto guard = asio::make_work_guard(io);
     coir::task<void> runner = coir::spawn([&] { io.run(); });
-    coir::task<char> reader = coir::spawn([&] {
+    coir::task<char> reader = coir::spawn([&s = one] {
       char c = 0;
-      asio::async_read(one, asio::buffer(&c, 1), use_fiber);
+      asio::async_read(s, asio::buffer(&c, 1), use_fiber);
       return c;
     });
     asio::async_write(other, asio::buffer("x", 1), use_fiber);
@@ -266,9 +266,9 @@ TEST_P(use_fiber_test, ACancelledFiberCancelsItsOperationAndWaitsForItsEnd) {
   io_threads io;
   run([&] {
     auto [one, other] = connected(*io);
-    coir::task<void> reader = coir::spawn([&] {
+    coir::task<void> reader = coir::spawn([&s = one] {
       std::array<char, 16> data{};
-      one.async_read_some(asio::buffer(data), use_fiber);
+      s.async_read_some(asio::buffer(data), use_fiber);
     });
     coir_test::until_blocked(reader);
     reader.request_stop();
