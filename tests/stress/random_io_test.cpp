@@ -145,7 +145,9 @@ class conversation {
       done += n;
       if (!goes_on(error, true)) return;
       if (n != 0 || error) continue;
-      if (plan_.orderly != 0) EXPECT_EQ(done, plan_.bytes[from]);
+      if (plan_.orderly != 0) {
+        EXPECT_EQ(done, plan_.bytes[from]);
+      }
       return;
     }
   }
@@ -305,7 +307,9 @@ void reuse_numbers(choices random, const std::atomic<bool>& over) {
       std::array<std::byte, 4> room;
       std::error_code error;
       const std::size_t n = b.read_some(room, error);
-      if (!error && n != 0) EXPECT_EQ(room[0], std::byte{'!'});
+      if (!error && n != 0) {
+        EXPECT_EQ(room[0], std::byte{'!'});
+      }
     });
     if (random.chance(50)) dawdle(random);
     const std::byte mark{'!'};
