@@ -1,4 +1,4 @@
-// All of coir.
+// All of coir, except <coir/asio.hpp> and <coir/explore.hpp>, which belong to targets of their own.
 #pragma once
 
 #include <coir/async.hpp>
@@ -12,9 +12,11 @@
 #include <coir/error.hpp>
 #include <coir/fiber_local.hpp>
 #include <coir/generator.hpp>
+#include <coir/io.hpp>
 #include <coir/latch.hpp>
 #include <coir/metrics.hpp>
 #include <coir/mutex.hpp>
+#include <coir/net.hpp>
 #include <coir/once.hpp>
 #include <coir/parallel.hpp>
 #include <coir/recursive_mutex.hpp>
@@ -23,6 +25,7 @@
 #include <coir/select_set.hpp>
 #include <coir/semaphore.hpp>
 #include <coir/shared_mutex.hpp>
+#include <coir/simulate.hpp>
 #include <coir/single_flight.hpp>
 #include <coir/sleep.hpp>
 #include <coir/source_location.hpp>
