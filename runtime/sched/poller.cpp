@@ -119,7 +119,7 @@ void poller::collect(batch& into, deadline until) noexcept {
     }
     if (without_pwait2.load(std::memory_order_relaxed)) n = wait_in_two_calls(epoll, into.events, time);
   }
-  if (n < 0 && errno != EINTR) fatal("a poller: epoll_wait() failed, errno ", errno);
+  if (n < 0 && errno != EINTR) fatal("the epoll of a poller: epoll_wait() failed, errno ", errno);
   epoll_event* const end = into.events + std::max(n, 0);
   epoll_event* const bell =
       std::find_if(into.events, end, [](const epoll_event& e) { return e.data.u64 == bell_mark; });
