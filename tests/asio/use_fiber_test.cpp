@@ -427,6 +427,8 @@ TEST_P(use_fiber_test, ObjectsWithAStrandOfTheirOwnWork) {
 // ---- operations that never complete --------------------------------------------------------------------------------
 
 TEST_P(use_fiber_test, AnOperationWhoseContextIsDestroyedIsGivenUp) {
+  if (coir_test::thread_sanitizer)
+    GTEST_SKIP() << "until_blocked() does not order the fiber's steps before the next ones";
   auto io = std::make_unique<asio::io_context>();
   run([&] {
     coir::task<void> waiter = coir::spawn([&] { complete_with<void()>(*io, use_fiber); });
