@@ -87,7 +87,7 @@ std::vector<std::string> read_lines(std::istream& from) {
 
 /// Whether all have succeeded.
 bool run_all(const std::vector<std::string>& commands, const settings& s) {
-  coir::semaphore places(s.at_once);
+  coir::semaphore places(static_cast<coir::semaphore::count_type>(s.at_once));
   std::vector<coir::task<outcome>> outcomes;  // joined in order, whichever ends first
   for (const std::string& command : commands)
     outcomes.push_back(coir::spawn([&] {

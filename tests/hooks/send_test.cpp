@@ -105,11 +105,11 @@ TEST_P(hooked_send, ParksUntilAllIsInThePipe) {
 TEST_P(hooked_send, ShortWritesToAPipeAreNotTornApart) {
   run([] {
     constexpr int writers = 4;
-    const int rounds = coir_test::scaled(500);
+    constexpr int rounds = coir_test::scaled(500);
     const pair ends = pair::pipe();
     std::vector<coir::task<void>> tasks;
     for (int w = 0; w < writers; ++w) {
-      tasks.push_back(coir::spawn([&ends, rounds, w] {
+      tasks.push_back(coir::spawn([&ends, w] {
         const std::string line(PIPE_BUF, static_cast<char>('a' + w));
         for (int i = 0; i < rounds; ++i) EXPECT_EQ(::write(ends.b, line.data(), line.size()), PIPE_BUF);
       }));

@@ -207,7 +207,7 @@ TEST_P(io_end_test, TwoRuntimesShareAStream) {
   };
   // Registered with the first, and used by the second from then on.
   one.run([&b = b] { EXPECT_THROW(coir::timeout(1ms, [&] { take(b, 1); }), coir::timed_out); });
-  coir::task<void> server = two.spawn([&] { echo(b); });
+  coir::task<void> server = two.spawn([&echo, &b = b] { echo(b); });
   one.run([&a = a] {
     for (int i = 0; i < scaled(200) + 5; ++i) {
       put(a, "x");

@@ -52,7 +52,7 @@ TEST_P(pipe_test, AWriteThatNobodyReadsIsABrokenPipeAndNoSignal) {
     EXPECT_EQ(error_of([&in = in] { put(in, "x"); }), std::errc::broken_pipe);
     std::string text = "x";
     const ::iovec part{text.data(), text.size()};
-    EXPECT_EQ(error_of([&] { in.writev(std::span(&part, 1)); }), std::errc::broken_pipe);
+    EXPECT_EQ(error_of([&in = in, &part] { in.writev(std::span(&part, 1)); }), std::errc::broken_pipe);
     ::sigset_t pending;
     ASSERT_EQ(::sigpending(&pending), 0);
     EXPECT_EQ(::sigismember(&pending, SIGPIPE), 0);
@@ -134,10 +134,10 @@ TEST_P(pipe_test, ManyPipesInARing) {
     constexpr std::size_t many = 20;
     std::vector<std::pair<pipe_stream, pipe_stream>> pipes;
     for (std::size_t i = 0; i < many; ++i) pipes.push_back(make_pipe());
-    const int rounds = scaled(200) + 5;
+    constexpr int rounds = scaled(200) + 5;
     std::vector<coir::task<void>> members;
     for (std::size_t i = 1; i < many; ++i)
-      members.push_back(coir::spawn([&pipes, i, rounds] {
+      members.push_back(coir::spawn([&pipes, i] {
         for (int k = 0; k < rounds; ++k) put(pipes[i].second, take(pipes[i - 1].first, 4));
       }));
     for (int k = 0; k < rounds; ++k) {

@@ -184,8 +184,8 @@ TEST_P(tcp_test, AFileIsSent) {
 TEST_P(tcp_test, AWriterWaitsForRoomAndNothingIsLost) {
   run([] {
     auto [a, b] = tcp_pair();
-    const std::size_t much = 4U << 20;
-    coir::task<void> writer = coir::spawn([&a = a, much] {
+    constexpr std::size_t much = 4U << 20;
+    coir::task<void> writer = coir::spawn([&a = a] {
       std::string text(much, ' ');
       for (std::size_t i = 0; i < much; ++i) text[i] = static_cast<char>(i * 7 % 251);
       put(a, text);

@@ -200,8 +200,8 @@ TEST_P(unix_test, AWriteToAClosedPeerIsABrokenPipe) {
 TEST_P(unix_test, MuchGoesThroughInOrder) {
   run([] {
     auto [a, b] = unix_stream::pair();
-    const std::size_t much = scaled(4'000'000);
-    coir::task<void> writer = coir::spawn([&a = a, much] {
+    constexpr std::size_t much = scaled(4'000'000);
+    coir::task<void> writer = coir::spawn([&a = a] {
       std::string text(much, ' ');
       for (std::size_t i = 0; i < much; ++i) text[i] = static_cast<char>(i * 7 % 251);
       put(a, text);
