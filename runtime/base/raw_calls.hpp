@@ -1,6 +1,6 @@
-// System calls past the C library's functions. The library may have other functions put before it (libcoir_hooks), which
-// would park the calling fiber. So the runtime makes these calls directly where it may hold a lock, be inside its own
-// bracket, or be in a signal handler, on a fiber's stack.
+// System calls past the C library's functions. The library may have other functions put before it (libcoir_hooks),
+// which would park the calling fiber. So the runtime makes these calls directly where it may hold a lock, be inside its
+// own bracket, or be in a signal handler, on a fiber's stack.
 #pragma once
 
 #include <cstddef>

@@ -333,9 +333,9 @@ void scheduler::run_fiber(fiber& self) {
       // the normal end of a cancelled fiber
     }
 #if !defined(COIR_REPORTS_BEFORE_UNWINDING)
-  catch (...) {
-    die_of_exception(self);
-  }
+    catch (...) {
+      die_of_exception(self);
+    }
 #endif
   if (debug_.stackuse != 0) [[unlikely]]
     note_stack_use(self);
@@ -369,7 +369,8 @@ template <scheduler::stack_kind Kind>
     self.state.store(run_state::free, std::memory_order_relaxed);
     runnable* r = pick(w, p);
     if (r != nullptr && r->what != runnable::kind::suspended) {
-      if (Kind == stack_kind::common && !watches_ended_stacks && explored_by() == nullptr && r->what < runnable::kind::timed) [[likely]] {
+      if (Kind == stack_kind::common && !watches_ended_stacks && explored_by() == nullptr &&
+          r->what < runnable::kind::timed) [[likely]] {
         self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
         note_begun(p, *r);
         continue;

@@ -127,7 +127,7 @@ class timer_heap {
  private:
   static constexpr std::size_t clean_from = 64;
   static constexpr std::size_t wheel_from = explorable ? SIZE_MAX : 512;  // so many in the heap
-  static constexpr std::int64_t thick = 8'000;    // ns between two
+  static constexpr std::int64_t thick = 8'000;                            // ns between two
 
   std::size_t size() const noexcept { return heap_.size() + wheel_.size(); }
 

@@ -34,7 +34,7 @@ struct runnable {
   std::uint8_t stack_class = 0;  ///< if sized: sized_stacks'; of a fiber: of its stack; 0: the runtime's size
   std::int8_t id_at = 0;         ///< of a record that has an id before it begins: where that lies, in words from here
 #if defined(COIR_EXPLORE)
-  std::uint32_t turn_number = 0;  ///< in an exploration: counts those of one schedule, and goes from a record to its fiber
+  std::uint32_t turn_number = 0;  ///< in an exploration: numbers those of one schedule; a fiber takes its record's
 #endif
 
   bool has_not_started() const noexcept { return what == kind::fresh || what == kind::sized; }
