@@ -55,7 +55,7 @@ test-%: build-%
 	@echo '==== $*: test'
 	ctest --preset $* -j $(JOBS)
 
-# Links between pages and to parts of pages are checked by Doxygen; those to other files by the test docs.links.
+# Links between pages and to parts of pages are checked by Doxygen.
 docs: platform-packages
 	@mkdir -p build/docs
 	COIR_DOCS_OUTPUT=build/docs \
