@@ -1,8 +1,9 @@
 #include <coir/detail/chan_async.hpp>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 bool chan_awaiter::sleep(stackless& self, wait_queue* queue, void* slot, std::coroutine_handle<> where,
                          const char* what) noexcept {

@@ -7,11 +7,12 @@
 #include <new>
 #include <stdexcept>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -1,8 +1,10 @@
 #include <coir/detail/delayed_call.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <new>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 delayed_call::delayed_call() : where_("coir::after_func") {}
 

@@ -1,5 +1,6 @@
 // The core of select, for the variadic select(), for select_set and for their forms for coroutines. See select_case.hpp
 // for the invariants.
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/select_case.hpp>
 #include <coir/detail/selection.hpp>
@@ -10,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -1,7 +1,9 @@
 // The untyped part of select_set.
 #include <coir/select_set.hpp>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 select_set::select_set() noexcept = default;
 select_set::select_set(select_set&& other) noexcept = default;

@@ -14,9 +14,10 @@
 #include <memory>
 #include <new>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/alarm.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

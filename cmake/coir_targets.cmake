@@ -1,9 +1,15 @@
 # What every target of coir has in common: the language, the warnings, the sanitizers; and how a layer is made.
 
-# The warnings that coir's own sources are free of. Linked PRIVATE, so that users never inherit them.
+# The warnings that coir's own sources are free of. Linked PRIVATE, so that users never inherit them. In a unity build, as
+# the sanitizers' presets are, a local name of one source may hide a name of another, and GCC takes the sources for headers.
 add_library(coir_warnings INTERFACE)
-target_compile_options(
-  coir_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${COIR_WERROR}>:-Werror>)
+if(NOT CMAKE_UNITY_BUILD)
+  set(coir_scope_warnings -Wshadow)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(coir_scope_warnings -Wno-subobject-linkage)
+endif()
+target_compile_options(coir_warnings INTERFACE -Wall -Wextra -Wpedantic ${coir_scope_warnings} -Wconversion
+                                               $<$<BOOL:${COIR_WERROR}>:-Werror>)
 
 # COIR_SANITIZE as flags. They are PUBLIC on the layers: who links an instrumented coir has to link the sanitizer too.
 set(coir_sanitize_flags)

@@ -4,6 +4,8 @@
 #include <ostream>
 #include <sstream>
 
+#include <coir/detail/abi.hpp>
+
 // NOLINTBEGIN: the names that a C++ compiler gives to GoogleTest's functions.
 extern "C" {
 // ScopedFakeTestPartResultReporter(InterceptMode, TestPartResultArray*), and its destructor
@@ -20,7 +22,7 @@ extern "C" {
 }
 // NOLINTEND
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

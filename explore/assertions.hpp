@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <string>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 class assertions {
  public:

@@ -9,9 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// A choice as it was made. Where there was only one possibility nothing is recorded.
 struct choice {

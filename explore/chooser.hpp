@@ -3,11 +3,12 @@
 
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 
 #include "choices.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct runnable;
 

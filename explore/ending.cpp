@@ -5,13 +5,14 @@
 #include <stop_token>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/this_fiber.hpp>
 
 #include "engine.hpp"
 #include "fiber/waiter_access.hpp"
 #include "sched/switch.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

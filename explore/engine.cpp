@@ -9,13 +9,14 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/runtime.hpp>
 
 #include "base/report.hpp"
 #include "base/sanitizer.hpp"
 #include "sched/switch.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 // ---- the scheduler, and what the program knows as its runtime ------------------------------------------------------
 

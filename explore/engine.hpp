@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/explore.hpp>
 
 #include "assertions.hpp"
@@ -28,7 +29,7 @@
 #include "sched/scheduler.hpp"
 #include "trail.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// What became of one schedule.
 struct outcome {

@@ -1,11 +1,13 @@
 #include <coir/explore.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <ostream>
 #include <stdexcept>
 
 #include "session.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 const char* to_string(failure_kind kind) noexcept {
   switch (kind) {

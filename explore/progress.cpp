@@ -4,7 +4,9 @@
 
 #include <unistd.h>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 progress::progress(source_location at) : at_(at), on_terminal_(::isatty(STDERR_FILENO) == 1) {}
 

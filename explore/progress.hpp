@@ -4,9 +4,10 @@
 #include <chrono>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/explore.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class progress {
  public:

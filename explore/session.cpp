@@ -9,10 +9,12 @@
 #include <stdexcept>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "shrink.hpp"
 #include "strategies.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 struct exploration_access {
   static exploration make(const detail::outcome& o, std::uint64_t schedules, std::string played, std::string report) {
@@ -30,7 +32,7 @@ struct exploration_access {
 
 }  // namespace coir
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

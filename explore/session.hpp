@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/explore.hpp>
 
 #include "choices.hpp"
@@ -15,7 +16,7 @@
 #include "progress.hpp"
 #include "watchdog.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// What the environment says. Throws std::invalid_argument.
 struct overrides {

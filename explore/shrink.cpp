@@ -4,7 +4,9 @@
 #include <tuple>
 #include <utility>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

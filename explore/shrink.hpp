@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 
+#include <coir/detail/abi.hpp>
+
 #include "engine.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// `run` plays a schedule, as far as the program follows it, and returns what came of it. Returns the smallest that has
 /// been found to fail as `failed` did: `failed` itself at worst.

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// The addresses that the calls of a stack return to, innermost first.
 using call_addresses = std::vector<void*>;

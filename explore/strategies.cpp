@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -6,12 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/explore.hpp>
 
 #include "base/random.hpp"
 #include "chooser.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class strategy : public chooser {
  public:

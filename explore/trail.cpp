@@ -6,10 +6,12 @@
 
 #include <execinfo.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber/waiter_access.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 const char* name_of(operation what) noexcept {
   constexpr const char* names[] = {

@@ -9,12 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 
 #include "chooser.hpp"
 #include "source_lines.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct fiber;
 class scheduler;

@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include <coir/detail/abi.hpp>
+
 #include "sched/registry.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 watchdog::watchdog(double max_seconds, source_location at)
     : max_seconds_(max_seconds), at_(at), thread_(runtime_threads::start([this] { watch(); })) {}

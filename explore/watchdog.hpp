@@ -8,9 +8,10 @@
 #include <mutex>
 #include <thread>
 
+#include <coir/detail/abi.hpp>
 #include <coir/explore.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class watchdog {
  public:

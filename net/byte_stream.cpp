@@ -1,10 +1,12 @@
 #include <coir/detail/byte_stream.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <algorithm>
 #include <climits>
 #include <utility>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

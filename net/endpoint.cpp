@@ -1,5 +1,7 @@
 #include <coir/endpoint.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <charconv>
 #include <cstddef>
 #include <cstring>
@@ -11,7 +13,7 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
-namespace coir::net {
+namespace coir::inline COIR_ABI::net {
 
 namespace {
 

@@ -1,8 +1,10 @@
 #include <coir/detail/io_cases.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <poll.h>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 bool is_ready_now(int fd, io_way way) noexcept {
   const short wanted = way == io_way::read ? POLLIN | POLLRDHUP : POLLOUT;

@@ -1,8 +1,10 @@
 #include <coir/detail/io_handle.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <unistd.h>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 io_handle::io_handle(int fd) try : descriptor_(&descriptor::own(fd)), generation_(descriptor_->current()) {
 } catch (...) {

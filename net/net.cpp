@@ -9,9 +9,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/sockets.hpp>
 
-namespace coir::net {
+namespace coir::inline COIR_ABI::net {
 
 using detail::io_handle;
 using detail::io_way;

@@ -1,8 +1,10 @@
 #include <coir/net_error.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <string>
 
-namespace coir::net {
+namespace coir::inline COIR_ABI::net {
 
 namespace {
 

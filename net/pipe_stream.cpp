@@ -4,9 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/io.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/io.hpp>
 #include <coir/mutex.hpp>
 #include <coir/runtime.hpp>
@@ -18,7 +19,7 @@
 
 extern char** environ;
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include <netdb.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/endpoint.hpp>
 #include <coir/error.hpp>
@@ -13,7 +14,7 @@
 #include <coir/task.hpp>
 #include <coir/this_fiber.hpp>
 
-namespace coir::net {
+namespace coir::inline COIR_ABI::net {
 
 namespace {
 

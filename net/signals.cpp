@@ -14,13 +14,17 @@
 #include <thread>
 #include <vector>
 
+#ifdef COIR_THREAD_SANITIZER
+#include <dlfcn.h>
+#endif
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/io.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace {
 
@@ -38,6 +42,20 @@ extern "C" void coir_note_signal(int signal) {
   [[maybe_unused]] const auto written =
       ::syscall(SYS_write, bell.load(std::memory_order_relaxed), &byte, 1);  // past libcoir_hooks
   errno = error;
+}
+
+// ThreadSanitizer keeps a signal back until the thread calls a function that the sanitizer intercepts. A worker that
+// sleeps in its futex calls none. So the handler is installed past the sanitizer, and runs at once. It is not
+// instrumented, and calls nothing that is.
+int set_handler(int signal, const struct ::sigaction& action) {
+#ifdef COIR_THREAD_SANITIZER
+  using function = int (*)(int, const struct ::sigaction*, struct ::sigaction*);
+  static const auto of_the_c_library =
+      reinterpret_cast<function>(::dlsym(::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "sigaction"));
+  return of_the_c_library(signal, &action, nullptr);
+#else
+  return ::sigaction(signal, &action, nullptr);
+#endif
 }
 
 class dispatcher {
@@ -97,8 +115,7 @@ class dispatcher {
     action.sa_handler = &coir_note_signal;
     action.sa_flags = SA_RESTART;
     ::sigfillset(&action.sa_mask);
-    if (::sigaction(signal, &action, nullptr) != 0)
-      throw std::system_error(errno, std::system_category(), "coir: signals");
+    if (set_handler(signal, action) != 0) throw std::system_error(errno, std::system_category(), "coir: signals");
   }
 
   [[noreturn]] void work(int from) {

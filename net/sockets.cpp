@@ -9,9 +9,10 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail::sockets {
+namespace coir::inline COIR_ABI::detail::sockets {
 
 namespace {
 

@@ -1,5 +1,7 @@
 #include <coir/detail/system_calls.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -9,7 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-namespace coir::detail::system_calls {
+namespace coir::inline COIR_ABI::detail::system_calls {
 
 namespace {
 

@@ -6,12 +6,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/descriptor.hpp>
 #include <coir/detail/descriptor_watches.hpp>
 #include <coir/io.hpp>
 #include <coir/this_fiber.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace {
 

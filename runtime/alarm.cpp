@@ -26,6 +26,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/error.hpp>
 
 #include "base/report.hpp"
@@ -33,7 +34,7 @@
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -2,6 +2,8 @@
 // library.
 #include <coir/detail/decision.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #if defined(COIR_EXPLORE)
 
 #include <stdexcept>
@@ -10,7 +12,7 @@
 #include "sched/explorations.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

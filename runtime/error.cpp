@@ -2,9 +2,11 @@
 
 #include <coir/error.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/report.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace {
 

@@ -6,12 +6,13 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/descriptor_watches.hpp>
 #include <coir/error.hpp>
 
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/this_fiber.hpp>
 
@@ -16,7 +17,7 @@
 #include "fiber/fiber.hpp"
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

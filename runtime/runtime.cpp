@@ -6,6 +6,7 @@
 #include <string>
 #include <system_error>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/hook_services.hpp>
 #include <coir/detail/local_table.hpp>
 #include <coir/error.hpp>
@@ -25,7 +26,7 @@
 #include "sched/scheduler.hpp"
 #include "stack/stack_pool.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

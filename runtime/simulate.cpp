@@ -2,12 +2,13 @@
 
 #include <stdexcept>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/error.hpp>
 
 #include "sched/scheduler.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 void settle() {
   detail::fiber* const self = detail::current_fiber();

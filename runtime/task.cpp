@@ -1,6 +1,7 @@
 #include <coir/task.hpp>
 
 #include <coir/async.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/early_claim.hpp>
 #include <coir/detail/local_table.hpp>
 #include <coir/detail/queued_wait.hpp>
@@ -14,7 +15,7 @@
 #include "fiber/waiter_access.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 task_state::task_state(entry f, source_location where) noexcept : start_record(f, where), id_(new_fiber_id().number()) {
   note_id(id_);

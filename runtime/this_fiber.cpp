@@ -1,12 +1,13 @@
 #include <coir/this_fiber.hpp>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
 
 #include "sched/switch.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace {
 

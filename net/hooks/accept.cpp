@@ -3,10 +3,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber_call.hpp"
 #include "original.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 namespace {
 

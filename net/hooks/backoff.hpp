@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <ctime>
 
-namespace coir::hooks {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::hooks {
 
 class backoff {
  public:

@@ -3,11 +3,13 @@
 
 #include <poll.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber_call.hpp"
 #include "original.hpp"
 #include "wait_any.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 namespace {
 

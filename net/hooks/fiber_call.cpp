@@ -9,9 +9,11 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "poll.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 namespace {
 

@@ -17,9 +17,11 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "runtime_link.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 /// What a call returns, or -errno.
 using result = ::ssize_t;

@@ -1,6 +1,8 @@
+#include <coir/detail/abi.hpp>
+
 #include "io_vector.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 void io_vector::advance(std::size_t bytes) noexcept {
   if (begun_.iov_len != 0) {

@@ -6,7 +6,9 @@
 
 #include <sys/uio.h>
 
-namespace coir::hooks {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::hooks {
 
 class io_vector {
  public:

@@ -8,7 +8,9 @@
 
 #include <dlfcn.h>
 
-namespace coir::hooks {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::hooks {
 
 template <class Signature>
 class original;

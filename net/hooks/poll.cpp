@@ -3,10 +3,12 @@
 
 #include <cerrno>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber_call.hpp"
 #include "wait_any.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 constinit original<int(::pollfd*, ::nfds_t, int)> libc_poll{"poll"};
 

@@ -3,9 +3,11 @@
 
 #include <poll.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "original.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 extern constinit original<int(::pollfd*, ::nfds_t, int)> libc_poll;
 

@@ -6,11 +6,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber_call.hpp"
 #include "receive.hpp"
 #include "stream_file.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 namespace {
 

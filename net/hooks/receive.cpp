@@ -1,10 +1,12 @@
 // recv() and its kin, which can be told not to block for one call (MSG_DONTWAIT).
+#include <coir/detail/abi.hpp>
+
 #include "receive.hpp"
 
 #include "fiber_call.hpp"
 #include "io_vector.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 constinit original<::ssize_t(int, void*, std::size_t, int)> libc_recv{"recv"};
 constinit original<::ssize_t(int, ::msghdr*, int)> libc_recvmsg{"recvmsg"};

@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "original.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 extern constinit original<::ssize_t(int, void*, std::size_t, int)> libc_recv;
 extern constinit original<::ssize_t(int, ::msghdr*, int)> libc_recvmsg;

@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#include <coir/detail/abi.hpp>
+
 using coir::detail::hook_services;
 using coir::detail::hook_table;
 
@@ -25,7 +27,7 @@ extern "C" {
 constinit const hook_table coir_hook_table = {hook_table::current_version, &serve};
 }
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 const hook_services* any_runtime() noexcept { return runtime.load(std::memory_order_acquire); }
 

@@ -1,9 +1,10 @@
 // Where the runtime is, if there is one: see <coir/detail/hook_services.hpp>.
 #pragma once
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/hook_services.hpp>
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 using detail::deadline;
 using detail::hook_services;

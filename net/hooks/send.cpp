@@ -1,10 +1,12 @@
 // send() and its kin, which can be told not to block for one call (MSG_DONTWAIT). In blocking mode they return when all
 // is sent, unless there is an error or the time is over, so a part is not enough.
+#include <coir/detail/abi.hpp>
+
 #include "send.hpp"
 
 #include "backoff.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 constinit original<::ssize_t(int, const ::msghdr*, int)> libc_sendmsg{"sendmsg"};
 

@@ -6,11 +6,13 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber_call.hpp"
 #include "io_vector.hpp"
 #include "original.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 extern constinit original<::ssize_t(int, const ::msghdr*, int)> libc_sendmsg;
 

@@ -4,10 +4,12 @@
 
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber_call.hpp"
 #include "original.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 namespace {
 

@@ -7,7 +7,9 @@
 
 #include <sys/stat.h>
 
-namespace coir::hooks {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::hooks {
 
 class stream_file {
  public:

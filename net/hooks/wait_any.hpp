@@ -6,9 +6,11 @@
 
 #include <poll.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber_call.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 /// Calls ask(), which asks the kernel without waiting and returns what it finds, or -errno, until that is not 0 or the
 /// deadline has come (0). Parks in between. -ECANCELED: the fiber was cancelled.

@@ -10,12 +10,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber_call.hpp"
 #include "io_vector.hpp"
 #include "send.hpp"
 #include "stream_file.hpp"
 
-namespace coir::hooks {
+namespace coir::inline COIR_ABI::hooks {
 
 namespace {
 

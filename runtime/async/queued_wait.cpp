@@ -1,6 +1,8 @@
 #include <coir/detail/queued_wait.hpp>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 void deadline_to_await::arm() {
   if (until_ <= now()) {

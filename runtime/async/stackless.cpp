@@ -4,6 +4,7 @@
 // only when it optimizes and no sanitizer is on; without one, a loop that awaits a million coroutines which are ready
 // at once overflows the carrier's stack. So each returns to the loop in run_turn(), which resumes the next.
 #include <coir/async.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/local_table.hpp>
 #include <coir/detail/stackless.hpp>
 
@@ -20,7 +21,7 @@
 #include "sched/async_list.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// One turn of an async on a carrier.
 struct async_segment {

@@ -6,11 +6,12 @@
 
 #include <cerrno>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 
 #include "base/report.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 std::atomic<bool> membarrier_refused{false};
 

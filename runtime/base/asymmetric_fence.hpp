@@ -6,7 +6,9 @@
 
 #include <atomic>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// True once membarrier is known to be refused. Written before the first runtime starts a thread.
 extern std::atomic<bool> membarrier_refused;

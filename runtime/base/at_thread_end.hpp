@@ -6,9 +6,11 @@
 
 #include <cxxabi.h>
 
+#include <coir/detail/abi.hpp>
+
 extern "C" void* __dso_handle;  // NOLINT: the toolchain's name
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Calls f(nullptr) when this thread ends. Throws std::bad_alloc.
 inline void at_thread_end(void (*f)(void*)) {

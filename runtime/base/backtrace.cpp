@@ -7,9 +7,11 @@
 #include <execinfo.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/raw_calls.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

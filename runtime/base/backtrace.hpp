@@ -1,7 +1,9 @@
 // The calls that led here: for reports made in signal handlers and where the heap must be left alone.
 #pragma once
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// Loads what write_backtrace() needs. Not from a signal handler.
 void prepare_backtrace() noexcept;

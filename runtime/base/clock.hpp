@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstdint>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 class runtime_clock {
  public:

@@ -11,25 +11,31 @@
 
 #include <boost/context/detail/fcontext.hpp>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// A suspended stack; null while it runs.
-using context = boost::context::detail::fcontext_t;
+using machine_context = boost::context::detail::fcontext_t;
 
 /// What arrives with control: the context that was left, and nothing of interest.
 using arrival = boost::context::detail::transfer_t;
 
 #if defined(__x86_64__) && !defined(COIR_ASAN)
-extern "C" arrival coir_jump_context(context to) noexcept;
+extern "C" arrival coir_jump_context(machine_context to) noexcept;
 #else
-inline arrival coir_jump_context(context to) noexcept { return boost::context::detail::jump_fcontext(to, nullptr); }
+inline arrival coir_jump_context(machine_context to) noexcept {
+  return boost::context::detail::jump_fcontext(to, nullptr);
+}
 #endif
 
 /// Suspends the running context and runs `to`. Returns the context that was left to come back here.
-[[gnu::always_inline]] inline context switch_context(context to) noexcept { return coir_jump_context(to).fctx; }
+[[gnu::always_inline]] inline machine_context switch_context(machine_context to) noexcept {
+  return coir_jump_context(to).fctx;
+}
 
 /// A context that will call entry(), which must not return, on the stack of `size` bytes below `top`.
-inline context make_context(void* top, std::size_t size, void (*entry)(arrival)) noexcept {
+inline machine_context make_context(void* top, std::size_t size, void (*entry)(arrival)) noexcept {
   return boost::context::detail::make_fcontext(top, size, entry);
 }
 

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstdint>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 class counter {
  public:

@@ -10,7 +10,9 @@
 
 #include <sched.h>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

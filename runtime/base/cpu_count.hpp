@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 unsigned usable_cpus();
 

@@ -6,7 +6,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 struct debug_options {
   std::int64_t blocked = 0;     // ns; 0: none

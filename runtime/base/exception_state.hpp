@@ -4,7 +4,9 @@
 
 #include <cxxabi.h>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// The public head of __cxa_eh_globals, which libstdc++ and libc++abi share.
 struct exception_state {

@@ -7,9 +7,11 @@
 #include <climits>
 #include <ctime>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/report.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

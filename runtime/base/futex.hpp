@@ -5,9 +5,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Sleeps while `word` is `expected`, until woken or the deadline has passed.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, deadline until = no_deadline) noexcept;

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <new>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/sanitizer.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// The process's one T; the first caller makes it. ThreadSanitizer does not see how the others wait for that, since the
 /// runtime is not instrumented: it is told.

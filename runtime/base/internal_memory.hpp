@@ -14,7 +14,9 @@
 #include <new>
 #include <vector>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// Null if there is no memory.
 inline void* allocate_internal(std::size_t bytes, std::size_t alignment) noexcept {

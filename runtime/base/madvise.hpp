@@ -1,7 +1,9 @@
 // What madvise() can do in kernels newer than Debian 12's headers.
 #pragma once
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 inline constexpr int madv_populate_write = 23;
 inline constexpr int madv_guard_install = 102;

@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 class native_thread {
  public:

@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/internal_memory.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class number_set {
  public:

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 inline constexpr std::size_t cache_line = 64;
 

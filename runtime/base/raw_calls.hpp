@@ -11,7 +11,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// As ::write and ::read: -1 and errno.
 inline ::ssize_t raw_write(int fd, const void* from, std::size_t n) noexcept {

@@ -4,11 +4,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <typeinfo>
 
+#include <coir/detail/abi.hpp>
 #include <coir/error.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 fatal_report::fatal_report() : std::ostream(nullptr) {
   rdbuf(&buffer_);
@@ -33,6 +35,12 @@ fatal_report::buffer::int_type fatal_report::buffer::overflow(int_type c) {
   return traits_type::not_eof(c);
 }
 
+std::string without_abi(std::string name) {
+  constexpr std::string_view abi = COIR_ABI_TEXT "::";
+  for (std::size_t at = 0; (at = name.find(abi, at)) != std::string::npos;) name.erase(at, abi.size());
+  return name;
+}
+
 std::string describe(const std::exception_ptr& error) {
   const auto type_name = [] {
     const std::type_info* type = abi::__cxa_current_exception_type();
@@ -40,7 +48,7 @@ std::string describe(const std::exception_ptr& error) {
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> name{abi::__cxa_demangle(type->name(), nullptr, nullptr, &status),
                                                       std::free};
-    return std::string(status == 0 ? name.get() : type->name());
+    return without_abi(status == 0 ? name.get() : type->name());
   };
   try {
     std::rethrow_exception(error);

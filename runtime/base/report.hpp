@@ -6,7 +6,9 @@
 #include <streambuf>
 #include <string>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// A stream to stderr, whose text begins with "coir: fatal: ". It allocates no memory, since there may be none.
 class fatal_report : public std::ostream {
@@ -45,5 +47,8 @@ inline void require(bool holds, const char* what) noexcept {
 
 /// What an exception says: its type and what().
 std::string describe(const std::exception_ptr& error);
+
+/// A demangled name without the inline namespace, which is no part of the names that users know.
+std::string without_abi(std::string name);
 
 }  // namespace coir::detail

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <coir/detail/abi.hpp>
+
 #if defined(COIR_TSAN)
 #include <sanitizer/tsan_interface.h>
 #endif
@@ -17,7 +19,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 #if defined(COIR_TSAN)
 using tsan_fiber = void*;

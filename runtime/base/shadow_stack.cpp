@@ -6,7 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 #if defined(__x86_64__)
 namespace {

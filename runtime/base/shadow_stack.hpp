@@ -7,7 +7,9 @@
 // not marked either, whatever flags it was compiled with. The check here is for a process that was forced.
 #pragma once
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// Throws std::system_error (not supported) if the calling thread has a shadow stack.
 void refuse_shadow_stack();

@@ -1,10 +1,12 @@
 #include <coir/detail/spin_lock.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <sched.h>
 
 #include "base/raw_calls.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 // For instrumented sources; this one is not.
 void unlock_unseen(spin_lock& lock) noexcept;

@@ -1,3 +1,5 @@
+#include <coir/detail/abi.hpp>
+
 #include "base/tsan_contexts.hpp"
 
 #if defined(COIR_TSAN)
@@ -9,7 +11,7 @@
 
 #include <coir/detail/spin_lock.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -3,9 +3,11 @@
 // own up, and gets another when it is used again; and the process is told before it is ended. Nothing in a plain build.
 #pragma once
 
+#include <coir/detail/abi.hpp>
+
 #include "base/sanitizer.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 #if defined(COIR_TSAN)
 /// The caller has made a context. Reports, once, that there are too many soon.

@@ -3,13 +3,15 @@
 // comparison for each new stack unless the program runs under Valgrind.
 #pragma once
 
+#include <coir/detail/abi.hpp>
+
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
 
 #include "base/internal_memory.hpp"
 #endif
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// The stacks of one pool; forgotten with it. Used by one thread at a time.
 class valgrind_stacks {

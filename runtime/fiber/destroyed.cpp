@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/stackless.hpp>
 
@@ -17,7 +18,7 @@
 #include "fiber/fiber.hpp"
 #include "fiber/waiter_access.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 [[gnu::cold]] void destroyed_with_waiters(std::string_view what, const void* object, spin_lock& lock,
                                           std::initializer_list<const wait_queue*> queues) noexcept {

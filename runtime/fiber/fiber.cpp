@@ -3,7 +3,9 @@
 #include <ostream>
 #include <sstream>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 std::ostream& operator<<(std::ostream& out, const fiber& f) {
   out << "fiber " << f.id;

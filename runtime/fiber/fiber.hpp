@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/fiber_id.hpp>
@@ -23,7 +24,7 @@
 #include "fiber/fiber_stop.hpp"
 #include "timer/timer_heap.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class local_table;
 class scheduler;
@@ -50,8 +51,8 @@ struct alignas(64) fiber : runnable {
         tsan(tsan_create()) {}
 
   // --- first line and the beginning of the second: what a switch touches
-  context suspended = nullptr;  // stored by the context that runs after the switch
-  worker* on = nullptr;         // where it runs now; set at each switch to it, so re-read it after each switch
+  machine_context suspended = nullptr;  // stored by the context that runs after the switch
+  worker* on = nullptr;                 // where it runs now; set at each switch to it, so re-read it after each switch
   waiter wait{waiter::kind::fiber};
 
   // --- second line

@@ -5,11 +5,12 @@
 #include <string>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 
 #include "base/sanitizer.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class fiber_name {
  public:

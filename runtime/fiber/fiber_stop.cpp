@@ -3,7 +3,9 @@
 #include <mutex>
 #include <utility>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 std::stop_token fiber_stop::token() {
   if (!made()) {

@@ -7,9 +7,10 @@
 #include <optional>
 #include <stop_token>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class fiber_stop {
  public:

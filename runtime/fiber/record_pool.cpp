@@ -20,6 +20,7 @@
 
 #include <sys/mman.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/detail/start_record.hpp>
 
@@ -27,7 +28,7 @@
 #include "base/internal_memory.hpp"
 #include "base/madvise.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -3,9 +3,10 @@
 
 #include <cstddef>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct waiter_access {
   static constexpr std::size_t offset_of_word() noexcept { return offsetof(waiter, word_); }  // for debuggers

@@ -1,5 +1,7 @@
 #include <coir/detail/coroutine_core.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -65,7 +67,7 @@ extern "C" [[gnu::naked]] void coir_coroutine_jump(void*) noexcept {
 #define UNWATCHED_FRAME
 #endif
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -7,13 +7,15 @@
 #include <string>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/futex.hpp"
 #include "observe/fiber_listing.hpp"
 #include "observe/fiber_snapshot.hpp"
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -14,7 +14,9 @@
 #include <thread>
 #include <unordered_map>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 struct fiber;
 class scheduler;

@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber/fiber.hpp"
 #include "fiber/waiter_access.hpp"
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 constinit const void* runtimes_for_debuggers = nullptr;
 

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/stackless.hpp>
 
 #include "observe/fiber_listing.hpp"
@@ -15,7 +16,7 @@
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

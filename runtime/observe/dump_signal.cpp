@@ -1,5 +1,6 @@
 // dump_on_signal(): the handler posts a semaphore, on which a thread waits that lives as long as the process. It is
 // counted as one of the library's own, so deadlocks are found as before.
+#include <coir/detail/abi.hpp>
 #include <coir/dump.hpp>
 
 #include <atomic>
@@ -14,7 +15,7 @@
 
 #include "sched/registry.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace {
 

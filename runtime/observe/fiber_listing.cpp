@@ -5,7 +5,9 @@
 #include <ostream>
 #include <tuple>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -12,13 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/stackless.hpp>
 #include <coir/source_location.hpp>
 
 #include "observe/fiber_snapshot.hpp"
 #include "observe/stack_walk.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Used by one thread. Its members throw std::bad_alloc.
 class fiber_listing {

@@ -6,11 +6,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber/fiber.hpp"
 #include "fiber/waiter_access.hpp"
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
@@ -75,7 +77,7 @@ bool try_snapshot(fiber& f, fiber_snapshot& out) {
   const std::uint64_t word = waiter_access::acquire_word(f.wait);
   const run_state state = f.state.load(std::memory_order_acquire);
   const bool blocked = (word & waiter::state_mask) == waiter::waiting;
-  const context suspended = glimpse(f.suspended);
+  const machine_context suspended = glimpse(f.suspended);
   out.id = glimpse(f.id);
   std::atomic_thread_fence(std::memory_order_acquire);  // the id, then what belongs to it: see run_fiber()
   out.spawn_file = glimpse(f.spawn_file);

@@ -12,9 +12,10 @@
 #include <string>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct fiber;
 

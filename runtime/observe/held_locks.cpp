@@ -11,13 +11,15 @@
 #include <execinfo.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/backtrace.hpp"
 #include "base/raw_calls.hpp"
 #include "fiber/fiber.hpp"
 #include "observe/lockcheck/lockcheck_interface.hpp"
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

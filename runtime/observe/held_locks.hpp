@@ -4,7 +4,9 @@
 // the held locks; without it the option is refused.
 #pragma once
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 struct fiber;
 

@@ -1,13 +1,15 @@
 // Reading what the scheduler counts (<coir/metrics.hpp>).
 #include <coir/metrics.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "sched/scheduler.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

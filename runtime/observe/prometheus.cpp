@@ -5,9 +5,10 @@
 #include <sstream>
 #include <string_view>
 
+#include <coir/detail/abi.hpp>
 #include <coir/metrics.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace {
 

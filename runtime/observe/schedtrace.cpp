@@ -3,11 +3,12 @@
 #include <cstdio>
 #include <string>
 
+#include <coir/detail/abi.hpp>
 #include <coir/metrics.hpp>
 
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 // By the monitor. Returns when the next line is due.
 deadline monitor::print_schedtrace(scheduler& s) {

@@ -11,13 +11,16 @@
 #include <elf.h>
 #include <link.h>
 
+#include <coir/detail/abi.hpp>
+
 #if defined(COIR_HAVE_LIBUNWIND)
 #include <libunwind.h>
 #endif
 
 #include "base/context_switch.hpp"
+#include "base/report.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
@@ -30,6 +33,16 @@ std::string hexadecimal(std::uintptr_t x) {
   char text[24];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(x));
   return text;
+}
+
+}  // namespace
+
+namespace {
+
+/// "_ZN4coir2v16detail": of a name in coir's inline namespace.
+std::string mangled(const char* prefix, const char* inside) {
+  constexpr std::string_view abi = COIR_ABI_TEXT;
+  return prefix + ("4coir" + std::to_string(abi.size())) + std::string(abi) + inside;
 }
 
 }  // namespace
@@ -191,7 +204,7 @@ const std::pair<std::string, std::string>& unwinder::look_up(std::uintptr_t addr
   const int found = space_->local.get_proc_name(unw_local_addr_space, address - 1, name, sizeof name, &offset, nullptr);
   if (found == 0 || found == -UNW_ENOMEM) {
     symbol = name;
-    text = as_user_sees(demangled(name)) + '+' + hexadecimal(offset + 1);
+    text = as_user_sees(without_abi(demangled(name))) + '+' + hexadecimal(offset + 1);
   } else {
     text = hexadecimal(address);
   }
@@ -224,12 +237,13 @@ void unwinder::trim(std::vector<std::uintptr_t>& addresses) {
   const auto user = std::find_if(addresses.begin(), addresses.end(), [&](std::uintptr_t a) {
     const std::string& symbol = look_up(a).first;
     // Into what starts a fiber the user's function may have been inlined.
-    return !starts_with_any(symbol, {"_ZN4coir6detail", "_ZNK4coir6detail", "coir_jump_context", "jump_fcontext"}) ||
+    return !starts_with_any(
+               symbol, {mangled("_ZN", "6detail"), mangled("_ZNK", "6detail"), "coir_jump_context", "jump_fcontext"}) ||
            symbol.find("_recordI") != std::string::npos;
   });
   addresses.erase(addresses.begin(), user);
   const auto first = std::find_if(addresses.begin(), addresses.end(), [&](std::uintptr_t a) {
-    return starts_with_any(look_up(a).first, {"_ZN4coir6detail9scheduler", "coir_stack_", "make_fcontext"});
+    return starts_with_any(look_up(a).first, {mangled("_ZN", "6detail9scheduler"), "coir_stack_", "make_fcontext"});
   });
   addresses.erase(first, addresses.end());
 }

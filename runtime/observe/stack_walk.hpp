@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
+
 #include "observe/fiber_snapshot.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Of the innermost call first: where each goes on.
 struct call_stack {

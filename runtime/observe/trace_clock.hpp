@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/clock.hpp"
 #include "base/raw_calls.hpp"
 
@@ -13,7 +15,7 @@
 #include <x86intrin.h>
 #endif
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Set before the first trace begins, and never again.
 inline constinit bool trace_by_counter = false;

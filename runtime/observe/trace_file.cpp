@@ -6,10 +6,12 @@
 #include <system_error>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "observe/trace_clock.hpp"
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

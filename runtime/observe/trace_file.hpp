@@ -13,9 +13,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
+
 #include "observe/trace_ring.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class worker;
 

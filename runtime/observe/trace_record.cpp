@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include <coir/detail/abi.hpp>
+
 #include "observe/held_locks.hpp"
 #include "observe/trace_clock.hpp"
 #include "observe/trace_ring.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -13,7 +13,9 @@
 #include <memory>
 #include <string>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 struct trace_event {
   enum kind : std::uint8_t {

@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/trace.hpp>
 
 #include "base/immortal.hpp"
@@ -32,7 +33,7 @@
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

@@ -8,10 +8,11 @@
 #include <cstdint>
 #include <mutex>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/detail/stackless.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class async_list {
  public:

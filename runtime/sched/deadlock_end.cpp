@@ -6,10 +6,12 @@
 #include <exception>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/report.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/stackless.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/this_fiber.hpp>
@@ -21,7 +22,7 @@
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

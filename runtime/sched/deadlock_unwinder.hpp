@@ -40,9 +40,10 @@
 #include <mutex>
 #include <string>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class scheduler;
 

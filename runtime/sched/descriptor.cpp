@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 
 #include "base/prefetch.hpp"
@@ -18,7 +19,7 @@
 #include "sched/poller.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

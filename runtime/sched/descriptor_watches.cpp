@@ -1,8 +1,10 @@
 #include <coir/detail/descriptor_watches.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <utility>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Takes all out of the queues at the end of a sleep.
 class descriptor_watches::joined {

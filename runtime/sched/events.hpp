@@ -11,10 +11,12 @@
 
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
+
 #include "fiber/fiber.hpp"
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class scheduler;
 

@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <exception>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct fiber;
 struct runnable;

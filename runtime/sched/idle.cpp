@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/clock.hpp"
 #include "base/futex.hpp"
 #include "base/sanitizer.hpp"
@@ -44,7 +46,7 @@
 // than with one, because every wake crosses cores); a list of sleepers without rechecking after the fence (loses
 // wake-ups).
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "sched/processor.hpp"
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 void idle_set::put(processor& p) noexcept {
   processors_.push_back(&p);

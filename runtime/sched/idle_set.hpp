@@ -26,13 +26,14 @@
 #include <cstdint>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
 
 #include "base/counter.hpp"
 #include "base/internal_memory.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class processor;
 class worker;

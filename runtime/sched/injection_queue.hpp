@@ -5,10 +5,11 @@
 #include <atomic>
 #include <cstddef>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/detail/start_record.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class injection_queue {
  public:

@@ -7,9 +7,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 std::int64_t cpu_time_of(const worker& w) noexcept {
   timespec t{};

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 class worker;
 

@@ -6,13 +6,15 @@
 
 #include <sys/prctl.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/clock.hpp"
 #include "base/futex.hpp"
 #include "sched/kernel_view.hpp"
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -41,12 +41,13 @@
 #include <thread>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
 #include "base/debug_options.hpp"
 #include "sched/slow_slice.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct idle_costs;
 class processor;

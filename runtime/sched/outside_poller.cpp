@@ -4,10 +4,12 @@
 #include <mutex>
 #include <system_error>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/immortal.hpp"
 #include "sched/registry.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -2,9 +2,11 @@
 // started when the first of them waits, and sleeps in epoll.
 #pragma once
 
+#include <coir/detail/abi.hpp>
+
 #include "sched/poller.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Throws std::system_error: no thread, or no epoll.
 poller& outside_poller();

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <system_error>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 
 #include "base/clock.hpp"
@@ -11,7 +12,7 @@
 #include "base/immortal.hpp"
 #include "sched/registry.hpp"
 
-namespace coir::detail::outside_timers {
+namespace coir::inline COIR_ABI::detail::outside_timers {
 
 namespace {
 

@@ -7,9 +7,11 @@
 
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
+
 #include "timer/timer_heap.hpp"
 
-namespace coir::detail::outside_timers {
+namespace coir::inline COIR_ABI::detail::outside_timers {
 
 /// Throws std::bad_alloc, std::system_error (no thread).
 timer_node* arm(deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg, std::uint64_t stamp);

@@ -9,13 +9,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/backtrace.hpp"
 #include "base/raw_calls.hpp"
 #include "sched/scheduler.hpp"
 #include "sched/worker.hpp"
 #include "stack/coroutine_stacks.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// Catches SIGSEGV from now on. A fault that is no overflow of a stack of coir's goes to the handler that was there
 /// before. Once for the process; never undone, since another handler may have been chained behind it.

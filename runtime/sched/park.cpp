@@ -1,6 +1,7 @@
 // The sleeper's and the waker's side of the park protocol (park.hpp) for fibers and plain threads.
 #include <coir/detail/park.hpp>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/local_table.hpp>
 #include <coir/detail/stackless.hpp>
@@ -14,7 +15,7 @@
 #include "base/sanitizer.hpp"
 #include "sched/switch.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

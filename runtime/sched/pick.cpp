@@ -39,9 +39,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "sched/switch.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
   if (w.current == nullptr) return false;  // on the native stack some have just been fired

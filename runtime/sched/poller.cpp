@@ -10,12 +10,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/clock.hpp"
 #include "base/raw_calls.hpp"
 #include "base/report.hpp"
 #include "base/sanitizer.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

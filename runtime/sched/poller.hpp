@@ -35,13 +35,14 @@
 
 #include <sys/epoll.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/descriptor.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
 
 #include "base/counter.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class poller {
  public:

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/detail/start_record.hpp>
 
@@ -23,7 +24,7 @@
 #include "sched/wake_latency.hpp"
 #include "timer/timer_heap.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct fiber;
 class scheduler;

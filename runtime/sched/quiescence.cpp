@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/stackless.hpp>
 
 #include "base/asymmetric_fence.hpp"
@@ -23,7 +24,7 @@
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -8,11 +8,13 @@
 
 #include <dirent.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/immortal.hpp"
 #include "sched/outside_timers.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

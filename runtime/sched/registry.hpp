@@ -6,10 +6,12 @@
 #include <functional>
 #include <thread>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/internal_memory.hpp"
 #include "base/native_thread.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class scheduler;
 struct start_record;

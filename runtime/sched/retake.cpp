@@ -30,12 +30,14 @@
 // too).
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/futex.hpp"
 #include "base/report.hpp"
 #include "sched/events.hpp"
 #include "sched/switch.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 // By the monitor: `from` has been at `tick` for too long.
 bool scheduler::retake(processor& p, worker& from, std::uint64_t tick) noexcept {

@@ -11,9 +11,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/start_record.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 template <std::uint32_t Capacity>
 class run_ring {

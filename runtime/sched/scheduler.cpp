@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/report.hpp"
 #include "sched/stack_bottom.hpp"
 #include "stack/stack_measure.hpp"
@@ -12,7 +14,7 @@
 // Switching. switch_to() leaves work for the other side of the switch (worker::what_after) since a context can only be
 // published once it has been left. The bracket (worker.hpp) is open all the while.
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -26,6 +26,7 @@
 #include <memory>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/runtime.hpp>
 
 #include "base/clock.hpp"
@@ -48,7 +49,7 @@
 #include "stack/sized_stacks.hpp"
 #include "stack/stack_pool.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class blocked_watch;
 
@@ -247,7 +248,7 @@ class scheduler {
   void switch_away_to(runnable* r, fiber& f, worker& w, processor& p) noexcept;
   void switch_to(worker& w, fiber* from, fiber* to) noexcept;
   void switch_to_fiber(worker& w, fiber& to) noexcept;  // from the native stack
-  void after_switch(worker& w, context left) noexcept;
+  void after_switch(worker& w, machine_context left) noexcept;
   // Called by assembly, which link-time optimization does not see.
   [[gnu::used]] static void first_entry(arrival from) asm("coir_stack_entry");
   void run_fiber(fiber& self);

@@ -1,8 +1,9 @@
 #include "sched/settlers.hpp"
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/queued_wait.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 void settlers::wait() {
   wait_node node;

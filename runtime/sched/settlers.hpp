@@ -2,9 +2,10 @@
 // then, before it moves virtual time.
 #pragma once
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class settlers {
  public:

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -15,11 +15,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
+
 #include "sched/injection_queue.hpp"
 #include "sched/processor.hpp"
 #include "sched/spill_queue.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class shared_queues {
  public:

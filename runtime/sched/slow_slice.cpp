@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/backtrace.hpp"
 #include "base/clock.hpp"
 #include "base/report.hpp"
@@ -17,7 +19,7 @@
 #include "sched/processor.hpp"
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

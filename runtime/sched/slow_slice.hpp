@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 class processor;
 class worker;

@@ -8,13 +8,14 @@
 #include <cstdint>
 #include <new>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/detail/start_record.hpp>
 
 #include "base/internal_memory.hpp"
 #include "base/sanitizer.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class spill_queue {
  public:

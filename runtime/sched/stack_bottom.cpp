@@ -7,11 +7,13 @@
 #include <cxxabi.h>
 #include <unwind.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/backtrace.hpp"
 #include "base/report.hpp"
 #include "sched/worker.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -15,9 +15,11 @@
 // made by a terminate handler, which is the program's own.
 #pragma once
 
+#include <coir/detail/abi.hpp>
+
 #include "base/context_switch.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct fiber;
 

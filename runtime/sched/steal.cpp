@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "sched/events.hpp"
 #include "sched/switch.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -6,13 +6,15 @@
 #include <algorithm>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/clock.hpp"
 #include "base/prefetch.hpp"
 #include "fiber/waiter_access.hpp"
 #include "sched/events.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Of so many picks one looks at timers and shared queues: sooner than the monitor would ask for it, where picks are
 /// short. A bound on nothing.
@@ -78,7 +80,7 @@ template <bool Yielding>
   p.next_is.store(next_state::none, std::memory_order_relaxed);
 }
 
-[[gnu::always_inline]] inline void scheduler::after_switch(worker& w, context left) noexcept {
+[[gnu::always_inline]] inline void scheduler::after_switch(worker& w, machine_context left) noexcept {
   tsan_acquire(&w);
   *w.save_to = left;
   if (w.what_after == worker::after::parked) {
@@ -118,7 +120,7 @@ template <bool Yielding>
   w.current = to;
   // For the thread's end, whose destructors see what fibers left in its thread_locals, and for stop_hook.
   tsan_release(&w.thread);
-  const context target = to != nullptr ? to->suspended : w.native;
+  const machine_context target = to != nullptr ? to->suspended : w.native;
   if (to != nullptr) {
     to->on = &w;
     to->state.store(run_state::running, std::memory_order_relaxed);
@@ -126,7 +128,7 @@ template <bool Yielding>
   asan_stack& left_asan = from != nullptr ? from->asan : w.asan;
   asan_start_switch(&left_asan, to != nullptr ? to->asan : w.asan);
   tsan_switch(to != nullptr ? to->tsan : w.tsan);
-  const context left = switch_context(target);
+  const machine_context left = switch_context(target);
   asan_finish_switch(left_asan, nullptr);
   // The worker is looked up in what the switcher left: `from` may be on another thread now.
   after_switch(from != nullptr ? *from->on : w, left);

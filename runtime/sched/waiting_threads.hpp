@@ -10,11 +10,12 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
 #include "base/futex.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class waiting_threads {
  public:

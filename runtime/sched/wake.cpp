@@ -2,10 +2,12 @@
 #include <new>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/futex.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 // After a push on processor p, with idle_ != 0. A worker that is woken wakes the monitor if that sleeps: to wake both
 // would take the pusher twice as long.

@@ -8,11 +8,12 @@
 #include <array>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/metrics.hpp>
 
 #include "base/counter.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class wake_latency {
  public:

@@ -3,7 +3,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 // The bare system calls: ThreadSanitizer sees what libc's functions write, and does not see the idle set's lock.
 

@@ -1,10 +1,12 @@
+#include <coir/detail/abi.hpp>
+
 #include "sched/worker.hpp"
 
 #include "sched/events.hpp"
 #include "sched/processor.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

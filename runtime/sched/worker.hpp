@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <ctime>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
 #include "base/asymmetric_fence.hpp"
@@ -35,7 +36,7 @@
 #include "fiber/fiber.hpp"
 #include "sched/wake_placement.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class processor;
 class scheduler;
@@ -99,9 +100,9 @@ class alignas(64) worker : public internal_object {
   enum class after : std::uint8_t { nothing, parked, retired, requeued, retired_sized };
 
   // --- of this thread alone
-  processor* held = nullptr;   // assigned by the waker while this worker sleeps; nulled by the thread that retakes it
-  fiber* current = nullptr;    // null on the native stack
-  context* save_to = nullptr;  // where the context that was switched away from belongs
+  processor* held = nullptr;  // assigned by the waker while this worker sleeps; nulled by the thread that retakes it
+  fiber* current = nullptr;   // null on the native stack
+  machine_context* save_to = nullptr;  // where the context that was switched away from belongs
   after what_after = after::nothing;
   fiber* left = nullptr;                      // the fiber that was switched away from
   start_record* unstarted = nullptr;          // for the native stack, which is switched to: it makes a stack for it
@@ -115,7 +116,7 @@ class alignas(64) worker : public internal_object {
 
  public:
   exception_state native_exceptions;
-  context native = nullptr;
+  machine_context native = nullptr;
   scheduler* home;
   std::uint64_t next_id = 0;  // fiber ids come in blocks
   std::uint64_t last_id = 0;

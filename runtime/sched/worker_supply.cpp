@@ -6,13 +6,15 @@
 #include <iterator>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/futex.hpp"
 #include "base/report.hpp"
 #include "base/sanitizer.hpp"
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 worker_supply::worker_supply(scheduler& home, std::size_t processors, std::size_t max_threads, bool check_locks)
     : processors_(processors), max_threads_(std::max(max_threads, processors)), check_locks_(check_locks) {

@@ -17,9 +17,11 @@
 #include <cstddef>
 #include <memory>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/internal_memory.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class idle_set;
 class scheduler;

@@ -10,12 +10,14 @@
 #include <optional>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/immortal.hpp"
 #include "base/shadow_stack.hpp"
 #include "base/tsan_contexts.hpp"
 #include "stack/stack_pool.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

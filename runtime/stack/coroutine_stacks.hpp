@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <optional>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/sanitizer.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// At the very top of its stack, while that is in use or kept.
 struct pooled_stack {

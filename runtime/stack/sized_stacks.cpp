@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/sanitizer.hpp"
 #include "fiber/fiber.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

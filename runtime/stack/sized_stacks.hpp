@@ -14,13 +14,14 @@
 #include <cstdint>
 #include <memory>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 
 #include "base/internal_memory.hpp"
 #include "base/sanitizer.hpp"
 #include "stack/stack_pool.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class sized_stacks {
  public:

@@ -1,3 +1,4 @@
+#include <coir/detail/abi.hpp>
 #include <coir/stack_use.hpp>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 #include "fiber/fiber.hpp"
 #include "stack/stack_measure.hpp"
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

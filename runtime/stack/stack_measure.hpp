@@ -1,7 +1,9 @@
 // COIR_DEBUG=stackuse=1: what <coir/stack_use.hpp> reports is measured here.
 #pragma once
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 struct fiber;
 

@@ -16,12 +16,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/madvise.hpp"
 #include "base/sanitizer.hpp"
 #include "base/tsan_contexts.hpp"
 #include "fiber/fiber.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

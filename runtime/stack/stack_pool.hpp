@@ -24,13 +24,14 @@
 #include <cstdint>
 #include <optional>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 
 #include "base/internal_memory.hpp"
 #include "base/number_set.hpp"
 #include "base/valgrind.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct fiber;
 

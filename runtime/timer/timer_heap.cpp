@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <new>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/start_record.hpp>
 
 #include "base/sanitizer.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

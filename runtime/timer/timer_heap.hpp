@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/park.hpp>
 
@@ -35,7 +36,7 @@
 #include "base/sanitizer.hpp"
 #include "timer/timer_wheel.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class processor;
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <new>
 
+#include <coir/detail/abi.hpp>
+
 #include "base/sanitizer.hpp"
 #include "timer/timer_heap.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 bool timer_wheel::push(timer_entry e) noexcept {
   const std::int64_t number = number_of(e.when);

@@ -16,12 +16,13 @@
 #include <cstdint>
 #include <memory>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
 #include "base/internal_memory.hpp"
 #include "base/prefetch.hpp"
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct timer_node;
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <memory>
 
+#include <coir/detail/abi.hpp>
 #include <coir/error.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

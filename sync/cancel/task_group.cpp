@@ -2,9 +2,10 @@
 
 #include <stdexcept>
 
+#include <coir/detail/abi.hpp>
 #include <coir/this_fiber.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 void detail::group_child::end() noexcept {
   static_cast<void>(finish());  // from here on it cannot be cancelled

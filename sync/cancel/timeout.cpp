@@ -12,9 +12,10 @@
 
 #include <atomic>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/start_record.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 struct timeout_state {
   explicit timeout_state(waiter& w) noexcept : target(&w) {}

@@ -1,8 +1,10 @@
 #include <coir/barrier.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <stdexcept>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 barrier_core::arrival barrier_core::arrive(count n, bool drop) {
   decide(operation::count_down, this);

@@ -1,6 +1,8 @@
 #include <coir/condition_variable.hpp>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 /// A waiter that was notified on its way to sleep, or that timed out meanwhile, takes the list's lock once more.
 condition_variable::~condition_variable() {

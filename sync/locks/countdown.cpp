@@ -1,9 +1,11 @@
 #include <coir/detail/countdown.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <stdexcept>
 #include <string>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 void countdown::add_contended(count_type n) {
   backoff pause;

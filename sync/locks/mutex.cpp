@@ -9,10 +9,11 @@
 #include <stdexcept>
 #include <thread>
 
+#include <coir/detail/abi.hpp>
 #include <coir/runtime.hpp>
 #include <coir/this_fiber.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 namespace {
 
 constexpr detail::deadline starving_after = 1'000'000;  // ns

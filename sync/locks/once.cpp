@@ -1,6 +1,8 @@
 #include <coir/once.hpp>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 bool once::begin() {
   turn mine(*this);

@@ -1,6 +1,8 @@
 #include <coir/detail/permits.hpp>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// Under the lock: the permits that are free, and from now on nobody else changes that.
 permits::count permits::seize() noexcept {

@@ -1,9 +1,11 @@
 #include <coir/semaphore.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <stdexcept>
 #include <string>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 namespace {
 
 semaphore::count_type checked(semaphore::count_type permits) {

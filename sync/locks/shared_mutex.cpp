@@ -1,8 +1,10 @@
 #include <coir/shared_mutex.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <stdexcept>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 void shared_mutex::refuse_unlock() {
   throw std::logic_error("coir: unlock of a shared_mutex that is not exclusively locked");

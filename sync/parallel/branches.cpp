@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include <coir/detail/abi.hpp>
 #include <coir/error.hpp>
 #include <coir/task.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 void race_track::join(task_group& racers) {
   try {

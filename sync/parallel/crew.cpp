@@ -2,12 +2,13 @@
 
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
 #include <coir/task.hpp>
 #include <coir/this_fiber.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

@@ -1,6 +1,8 @@
 #include <coir/detail/parallel_index.hpp>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 void run_calls(const invocation* calls, std::uint64_t count, source_location at) {
   parallel_loop(

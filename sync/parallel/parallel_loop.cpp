@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/runtime.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

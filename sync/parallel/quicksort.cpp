@@ -1,8 +1,9 @@
 #include <coir/detail/quicksort.hpp>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 sort_crew::progress::progress() noexcept : turn_began_(now()) {}
 

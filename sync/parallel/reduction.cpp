@@ -1,8 +1,10 @@
 #include <coir/detail/reduction.hpp>
 
+#include <coir/detail/abi.hpp>
+
 #include <bit>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 namespace {
 

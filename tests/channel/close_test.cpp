@@ -24,11 +24,11 @@ using coir_test::until_blocked;
 
 class ChannelClose : public coir_test::with_processors {};
 
-constexpr std::array<std::size_t, 3> capacities{0, 1, 4};
+constexpr std::array<std::size_t, 3> few_capacities{0, 1, 4};
 
 TEST_P(ChannelClose, WakesEveryBlockedReceiverWithClosed) {
   run([] {
-    for (const std::size_t capacity : capacities) {
+    for (const std::size_t capacity : few_capacities) {
       const chan<int> ch = make_chan<int>(capacity);
       std::vector<coir::task<std::optional<int>>> plain;
       std::vector<coir::task<recv_status>> timed;
@@ -50,7 +50,7 @@ TEST_P(ChannelClose, WakesEveryBlockedReceiverWithClosed) {
 
 TEST_P(ChannelClose, WakesEveryBlockedSenderWithClosedChannel) {
   run([] {
-    for (const std::size_t capacity : capacities) {
+    for (const std::size_t capacity : few_capacities) {
       const chan<int> ch = make_chan<int>(capacity);
       for (std::size_t i = 0; i < capacity; ++i) ch.send(0);
       std::vector<coir::task<void>> senders;
@@ -136,7 +136,7 @@ TEST_P(ChannelClose, ByAThreadWakesBlockedFibers) {
 
 TEST_P(ChannelClose, MakesEverySendFailByName) {
   run([] {
-    for (const std::size_t capacity : capacities) {
+    for (const std::size_t capacity : few_capacities) {
       const chan<int> ch = make_chan<int>(capacity);
       ch.close();
       int value = 1;
@@ -294,7 +294,7 @@ TEST_P(ChannelClose, BetweenAFailedTryAndTheWaitStillWakesAThread) {
 
 TEST_P(ChannelClose, RacingSendersAndReceiversLosesNoValueThatWasSent) {
   run([] {
-    for (const std::size_t capacity : capacities) {
+    for (const std::size_t capacity : few_capacities) {
       for (int round = 0; round < coir_test::scaled(2'000); ++round) {
         const chan<int> ch = make_chan<int>(capacity);
         auto send_until_closed = [ch] {

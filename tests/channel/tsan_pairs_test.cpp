@@ -13,14 +13,14 @@
 namespace channel_test {
 
 // What they race for. Not in the unnamed namespace: there, as nobody reads it, the compiler would drop the writes.
-extern int shared;
-int shared = 0;
+extern int shared_word;
+int shared_word = 0;
 
 }  // namespace channel_test
 
 namespace {
 
-using channel_test::shared;
+using channel_test::shared_word;
 using coir::chan;
 using coir::make_chan;
 
@@ -83,12 +83,12 @@ void unordered_writes(unsigned processors) {
   run_pair(
       processors,
       [&] {
-        shared = 1;
+        shared_word = 1;
         written.store(true, std::memory_order_relaxed);
       },
       [&] {
         wait_for(written);
-        shared = 2;
+        shared_word = 2;
       });
 }
 
@@ -97,12 +97,12 @@ void writes_ordered_by_a_channel(unsigned processors, std::size_t capacity) {
   run_pair(
       processors,
       [&] {
-        shared = 1;
+        shared_word = 1;
         ch.send();
       },
       [&] {
         ch.recv();
-        shared = 2;
+        shared_word = 2;
       });
 }
 
@@ -120,11 +120,11 @@ void write_after_the_send(unsigned processors) {
       processors,
       [&] {
         ch.send();
-        shared = 1;
+        shared_word = 1;
       },
       [&] {
         ch.recv();
-        shared = 2;
+        shared_word = 2;
       });
 }
 
@@ -139,13 +139,13 @@ void write_before_the_receive(unsigned processors, std::size_t capacity) {
       processors,
       [&] {
         ch.send();
-        shared = 1;
+        shared_word = 1;
         sent.store(true,
                    std::memory_order_relaxed);  // orders nothing; but TSan may miss two writes at the same instant
       },
       [&] {
         if (capacity != 0) wait_for(sent);  // else the receive might come first, and order the two after all
-        shared = 2;
+        shared_word = 2;
         ch.recv();
       });
 }
@@ -162,13 +162,13 @@ void write_and_close(unsigned processors, bool in_order) {
   run_pair(
       processors,
       [&] {
-        if (in_order) shared = 1;
+        if (in_order) shared_word = 1;
         ch.close();
-        if (!in_order) shared = 1;
+        if (!in_order) shared_word = 1;
       },
       [&] {
         ch.recv();
-        shared = 2;
+        shared_word = 2;
       });
 }
 
@@ -180,13 +180,13 @@ void write_and_select(unsigned processors, bool in_order) {
   run_pair(
       processors,
       [&] {
-        if (in_order) shared = 1;
+        if (in_order) shared_word = 1;
         coir::select(coir::on_recv(never), coir::on_send(ch, 1));
-        if (!in_order) shared = 1;
+        if (!in_order) shared_word = 1;
       },
       [&] {
         coir::select(coir::on_recv(ch), coir::on_recv(never));
-        shared = 2;
+        shared_word = 2;
       });
 }
 

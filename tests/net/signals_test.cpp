@@ -18,9 +18,6 @@ using namespace std::chrono_literals;
 
 class signals_test : public coir_test::with_processors {};
 
-constexpr const char* kept_back =
-    "ThreadSanitizer runs no handler in a thread that sleeps in a system call which it does not know";
-
 TEST_P(signals_test, ASignalIsAValueAndDoesNothingElse) {
   const coir::recv_chan<int> ch = coir::signals({SIGTERM, SIGUSR1});
   run([&] {
@@ -104,7 +101,6 @@ TEST_P(signals_test, NoSignalAtAllIsAChannelThatNeverHasAny) {
 }
 
 TEST_P(signals_test, ManySignalsWhileFibersWaitForDescriptors) {
-  if (coir_test::thread_sanitizer) GTEST_SKIP() << kept_back;
   const auto ch = coir::signals({SIGUSR1});
   run([&] {
     auto [a, b] = coir::net::unix_stream::pair();
@@ -125,7 +121,6 @@ TEST_P(signals_test, ManySignalsWhileFibersWaitForDescriptors) {
 
 // A wait for a signal is no deadlock: one may always come.
 TEST_P(signals_test, AWaitForASignalIsNoDeadlock) {
-  if (coir_test::thread_sanitizer) GTEST_SKIP() << kept_back;
   const auto ch = coir::signals({SIGUSR1});
   std::thread sender([] {
     std::this_thread::sleep_for(50ms);  // so that the runtime is quiet for a while, whatever the machine does

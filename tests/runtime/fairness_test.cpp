@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 class Parallel : public runtime_test::leak_checked {};
 
-constexpr int rounds = 4;  // with more processors than cores each costs some of the operating system's time slices
+constexpr int meetings = 4;  // with more processors than cores each costs some of the operating system's time slices
 
 /// Spins until `all` have come, without giving its processor away.
 void meet(std::atomic<unsigned>& arrived, unsigned all) {
@@ -28,7 +28,7 @@ void meet(std::atomic<unsigned>& arrived, unsigned all) {
 }
 
 TEST_P(Parallel, AsManySpinningFibersAsProcessorsRunAtOnce) {
-  for (int i = 0; i < rounds; ++i) {
+  for (int i = 0; i < meetings; ++i) {
     run([&] {
       std::atomic<unsigned> arrived{0};
       std::vector<coir::task<void>> tasks;
@@ -41,7 +41,7 @@ TEST_P(Parallel, AsManySpinningFibersAsProcessorsRunAtOnce) {
 
 TEST_P(Parallel, AsManyFromAForeignThreadRunAtOnce) {
   coir::runtime rt{opts()};
-  for (int i = 0; i < rounds; ++i) {
+  for (int i = 0; i < meetings; ++i) {
     std::atomic<unsigned> arrived{0};
     std::vector<coir::task<void>> tasks;
     for (unsigned k = 0; k < GetParam(); ++k) tasks.push_back(rt.spawn([&] { meet(arrived, GetParam()); }));
@@ -51,7 +51,7 @@ TEST_P(Parallel, AsManyFromAForeignThreadRunAtOnce) {
 
 TEST_P(Parallel, AsManyThatAreWokenTogetherRunAtOnce) {
   run([&] {
-    for (int i = 0; i < rounds; ++i) {
+    for (int i = 0; i < meetings; ++i) {
       gate door;
       std::atomic<unsigned> arrived{0};
       std::vector<coir::task<void>> tasks;

@@ -21,7 +21,7 @@ namespace {
 using coir::generator;
 
 constexpr bool plain = !coir_test::address_sanitizer && !coir_test::thread_sanitizer;
-constexpr std::size_t many = plain ? 50'000 : 2'000;
+constexpr std::size_t many_generators = plain ? 50'000 : 2'000;
 
 std::size_t resident_bytes() {
   std::ifstream in("/proc/self/statm");
@@ -55,12 +55,12 @@ void expect_memory_to_go_back() {
   for (int round = 0; round < 3; ++round) {  // the later ones on addresses that were given back
     std::size_t peak = 0;
     {
-      std::vector<generator<std::size_t>> all = suspended(many);
+      std::vector<generator<std::size_t>> all = suspended(many_generators);
       peak = resident_bytes() - before;
       if (plain) {
-        EXPECT_GT(peak, many * 4000);
+        EXPECT_GT(peak, many_generators * 4000);
       }
-      for (std::size_t i = 0; i < many; i += 100) {
+      for (std::size_t i = 0; i < many_generators; i += 100) {
         EXPECT_EQ(*all[i].begin(), i + 1);
       }
     }
@@ -75,10 +75,10 @@ TEST(GeneratorMemory, GoesBackWhenManyHaveEndedInAFiber) { coir::run(expect_memo
 
 TEST(GeneratorMemory, GoesBackInWhateverOrderAndOnWhateverThreadTheyEnd) {
   const std::size_t before = resident_bytes();
-  std::vector<generator<std::size_t>> all = suspended(many);
+  std::vector<generator<std::size_t>> all = suspended(many_generators);
   const std::size_t peak = resident_bytes() - before;
-  for (std::size_t i = 1; i < many; ++i) std::swap(all[i], all[i * 7919 % i]);
-  const auto half = all.begin() + static_cast<std::ptrdiff_t>(many / 2);
+  for (std::size_t i = 1; i < many_generators; ++i) std::swap(all[i], all[i * 7919 % i]);
+  const auto half = all.begin() + static_cast<std::ptrdiff_t>(many_generators / 2);
   std::vector<generator<std::size_t>> second(std::make_move_iterator(half), std::make_move_iterator(all.end()));
   std::thread other([&] { second.clear(); });
   all.clear();

@@ -126,7 +126,7 @@ TEST_F(GeneratorUnwinding, GoesThroughABodyThatYieldsFromAnother) {
 }
 
 TEST_F(GeneratorUnwinding, DestroysAChainThatDelegates) {
-  struct chain {
+  struct delegating {
     static coroutine<int> of(int depth) {
       return coroutine<int>([depth](auto& self) {
         const counted c(depth);
@@ -135,7 +135,7 @@ TEST_F(GeneratorUnwinding, DestroysAChainThatDelegates) {
       });
     }
   };
-  coroutine<int> c = chain::of(30);
+  coroutine<int> c = delegating::of(30);
   c.next();
   EXPECT_EQ(counted::live(), 31);
 }

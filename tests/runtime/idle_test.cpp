@@ -102,20 +102,20 @@ TEST_P(Idle, NoCpuIsUsedAfterAStormOfWakeUps) {
 // ---- no lost wake-up: each round ends only if both sides were woken -------------------------------------------------
 
 /// Of each of the next three tests: with three numbers of processors they make a million.
-const int rounds = scaled(120'000);
+const int idle_rounds = scaled(120'000);
 
 TEST_P(Idle, AFiberMadeReadyByAThreadRuns) {
   coir::runtime rt{opts()};
   gate to_fiber, to_thread;
   coir::task<void> fiber = rt.spawn([&] {
-    for (int i = 0; i < rounds; ++i) {
+    for (int i = 0; i < idle_rounds; ++i) {
       to_fiber.pass();
       to_fiber.shut();
       to_thread.open();
     }
   });
   jitter wait;
-  for (int i = 0; i < rounds; ++i) {
+  for (int i = 0; i < idle_rounds; ++i) {
     wait();
     to_fiber.open();
     to_thread.pass();
@@ -128,7 +128,7 @@ TEST_P(Idle, AFiberStartedByAThreadRuns) {
   coir::runtime rt{opts()};
   jitter wait;
   std::atomic<int> ran{0};
-  for (int i = 0; i < rounds; ++i) {
+  for (int i = 0; i < idle_rounds; ++i) {
     rt.go([&] { ran.fetch_add(1, std::memory_order_release); });
     // Waits without a system call, so that the worker is met in each stage of going to sleep.
     for (int spins = 0; ran.load(std::memory_order_acquire) != i + 1; ++spins)
@@ -142,7 +142,7 @@ TEST_P(Idle, FibersOfTwoRuntimesWakeEachOther) {
   gate ping, pong;
   coir::task<void> a = one.spawn([&] {
     jitter wait;
-    for (int i = 0; i < rounds; ++i) {
+    for (int i = 0; i < idle_rounds; ++i) {
       wait();
       ping.open();
       pong.pass();
@@ -151,7 +151,7 @@ TEST_P(Idle, FibersOfTwoRuntimesWakeEachOther) {
   });
   coir::task<void> b = two.spawn([&] {
     jitter wait;
-    for (int i = 0; i < rounds; ++i) {
+    for (int i = 0; i < idle_rounds; ++i) {
       ping.pass();
       ping.shut();
       wait();

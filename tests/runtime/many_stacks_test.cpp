@@ -24,7 +24,7 @@ using coir_test::until_blocked;
 using runtime_test::gate;
 
 constexpr bool plain = !coir_test::address_sanitizer && !coir_test::thread_sanitizer;
-constexpr int many = plain ? 100'000 : 3'000;
+constexpr int many_stacks = plain ? 100'000 : 3'000;
 
 class ManyStacks : public coir_test::with_processors {};
 
@@ -62,9 +62,9 @@ TEST_P(ManyStacks, AParkedFiberCostsAPageAndNoMapping) {
   coir::runtime rt{opts()};
   const std::size_t memory = resident_bytes();
   const std::size_t maps = mappings();
-  park(rt, many, [&] {
-    EXPECT_LT((resident_bytes() - memory) / many, 5'000U) << "bytes a fiber: a page, its record and its task";
-    EXPECT_LT(mappings() - maps, static_cast<std::size_t>(many) / 10);
+  park(rt, many_stacks, [&] {
+    EXPECT_LT((resident_bytes() - memory) / many_stacks, 5'000U) << "bytes a fiber: a page, its record and its task";
+    EXPECT_LT(mappings() - maps, static_cast<std::size_t>(many_stacks) / 10);
   });
 }
 
@@ -142,8 +142,8 @@ TEST_P(ManyStacks, TheirMemoryGoesBackWhenTheyHaveEnded) {
   std::size_t peak = 0;
   for (int round = 0; round < 2; ++round) {  // the second on addresses that were given back
     // The stacks of the earlier ones are in use again.
-    park(rt, many / 4 + earlier, [&] { peak = resident_bytes() - before; });
-    EXPECT_GT(peak, static_cast<std::size_t>(many) / 4 * 4000);
+    park(rt, many_stacks / 4 + earlier, [&] { peak = resident_bytes() - before; });
+    EXPECT_GT(peak, static_cast<std::size_t>(many_stacks) / 4 * 4000);
     coir_test::until([&] { return resident_bytes() < before + peak / 3; });
   }
 }
@@ -174,7 +174,7 @@ TEST_P(ManyStacks, StacksThatWereGivenBackServeAgainWhileOthersRun) {
   coir::task<void> busy = rt.spawn([&] {
     while (!stop) coir::spawn([] { coir::yield(); }).get();
   });
-  for (int round = 0; round < 3; ++round) park(rt, many / 10, [] {});
+  for (int round = 0; round < 3; ++round) park(rt, many_stacks / 10, [] {});
   stop = true;
   busy.get();
 }

@@ -38,13 +38,14 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/chan_async.hpp>
 #include <coir/detail/chan_iterator.hpp>
 #include <coir/detail/chan_operations.hpp>
 #include <coir/error.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// How a send ended. done: the value was taken or buffered. Otherwise it is still with the caller.
 enum class send_status { done, would_block, closed, timed_out };

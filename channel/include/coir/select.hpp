@@ -33,6 +33,7 @@
 #include <utility>
 
 #include <coir/chan.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/detail/select_case.hpp>
 #include <coir/detail/select_operands.hpp>
@@ -41,7 +42,7 @@
 #include <coir/select_set.hpp>
 #include <coir/task.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

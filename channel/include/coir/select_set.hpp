@@ -24,13 +24,14 @@
 #include <vector>
 
 #include <coir/chan.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/select_case.hpp>
 #include <coir/detail/select_operands.hpp>
 #include <coir/detail/selection.hpp>
 #include <coir/detail/stackless.hpp>
 #include <coir/task.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

@@ -31,6 +31,7 @@
 #include <utility>
 
 #include <coir/chan.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/delayed_call.hpp>
 #include <coir/detail/is_async.hpp>
@@ -38,7 +39,7 @@
 #include <coir/sleep.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// A channel that gets one tick when d is over. If it is dropped before, so is the timer, and its memory.
 /// Throws std::bad_alloc, std::system_error (no thread, outside a runtime).

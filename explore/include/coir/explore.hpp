@@ -41,10 +41,11 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/simulate.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// How schedules are chosen: one of the next three.
 class exploration_strategy {

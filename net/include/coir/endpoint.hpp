@@ -14,7 +14,9 @@
 
 #include <sys/socket.h>
 
-namespace coir::net {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::net {
 
 class endpoint {
  public:

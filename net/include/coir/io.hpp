@@ -19,11 +19,12 @@
 #include <sys/types.h>
 
 #include <coir/chan.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/byte_stream.hpp>
 #include <coir/detail/io_cases.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 // ---- descriptors
 

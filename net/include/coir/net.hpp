@@ -25,12 +25,13 @@
 #include <system_error>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/byte_stream.hpp>
 #include <coir/detail/io_cases.hpp>
 #include <coir/endpoint.hpp>
 #include <coir/net_error.hpp>
 
-namespace coir::net {
+namespace coir::inline COIR_ABI::net {
 
 enum class shutdown_how { read, write, both };
 

@@ -7,7 +7,9 @@
 #include <system_error>
 #include <type_traits>
 
-namespace coir::net {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::net {
 
 enum class errc {
   closed = 1,     ///< this side has closed the stream, socket or listener, in this fiber or another one

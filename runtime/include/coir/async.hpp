@@ -42,13 +42,14 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/alarm.hpp>
 #include <coir/detail/queued_wait.hpp>
 #include <coir/detail/stackless.hpp>
 #include <coir/runtime.hpp>
 #include <coir/task.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

@@ -36,9 +36,10 @@
 #include <utility>
 #include <variant>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/coroutine_core.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 template <class Out, class In = void, class Result = void>
 class coroutine;

@@ -14,7 +14,9 @@
 #include <csignal>
 #include <iosfwd>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 /// Writes the list. From any thread or fiber, at any time, but not in a signal handler. Does not park; takes some 10 us
 /// for each fiber. Needs 32 KiB of stack. Throws std::bad_alloc, and what the stream throws.

@@ -11,9 +11,10 @@
 #include <string>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/requirements.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// Base of every error that is coir's own.
 class error : public std::runtime_error {

@@ -6,7 +6,9 @@
 #include <functional>
 #include <ostream>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 class fiber_id {
  public:

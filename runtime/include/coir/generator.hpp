@@ -38,9 +38,10 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/coroutine_core.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// T: what is yielded. An object type, which may be move-only; or an lvalue reference, to yield without a copy what
 /// lives in the body until it goes on.

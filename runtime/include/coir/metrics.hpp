@@ -17,9 +17,10 @@
 #include <string>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/runtime.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// How long woken fibers waited until they ran; a sample of them (fibers that had not started yet are not among them).
 struct latency_histogram {

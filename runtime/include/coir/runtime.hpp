@@ -22,6 +22,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/error.hpp>
@@ -32,7 +33,7 @@
 #include <coir/task.hpp>
 #include <coir/this_fiber.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 enum class on_main_return {
   drain,   ///< run() waits until every fiber has ended

@@ -15,9 +15,10 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/runtime.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// The steady clock of the calling fiber's runtime: virtual in simulate() and in an exploration, where it starts at the
 /// same instant each time; std::chrono::steady_clock elsewhere. Its time points are steady_clock's, for sleep_until()

@@ -6,9 +6,10 @@
 
 #include <chrono>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// Blocks for at least d. Throws `cancelled` if the calling fiber is cancelled (not when it returns at once).
 template <class Rep, class Period>

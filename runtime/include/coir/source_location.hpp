@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 class source_location {
  public:

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <string>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 struct spawn_options {
   /// Shows in reports and dumps; see this_fiber::set_name(). Empty: none.

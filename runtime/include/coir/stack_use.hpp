@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 struct stack_use {
   std::string file;  ///< of the spawn site

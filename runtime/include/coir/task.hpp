@@ -19,6 +19,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/start_record.hpp>
@@ -26,7 +27,7 @@
 #include <coir/fiber_id.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// queued: runnable and waiting for a processor, started or not; running; blocked: parked in a blocking call, queued
 /// where it waits; finished.

@@ -4,9 +4,10 @@
 #include <stop_token>
 #include <string>
 
+#include <coir/detail/abi.hpp>
 #include <coir/fiber_id.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// Lets others run; returns when it is this fiber's turn again. Does not look at cancellation. Needs a fiber.
 void yield();

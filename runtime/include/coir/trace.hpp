@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <string>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 struct trace_summary {
   std::uint64_t recorded = 0;  ///< events that are in the file

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// A mutex or read-write lock of the operating system that a fiber has locked.
 struct held_lock {

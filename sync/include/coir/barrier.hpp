@@ -12,10 +12,11 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/wait_list.hpp>
 #include <coir/this_fiber.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 namespace detail {
 
 class barrier_core {

@@ -31,13 +31,14 @@
 #include <variant>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/branches.hpp>
 #include <coir/detail/crew.hpp>
 #include <coir/error.hpp>
 #include <coir/source_location.hpp>
 #include <coir/task_group.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// Runs the functions at the same time, and returns what they return, in the order written; std::monostate for void.
 /// The first that fails cancels the others (their blocking calls throw `cancelled`), and what it threw is rethrown when

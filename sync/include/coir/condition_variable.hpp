@@ -30,13 +30,14 @@
 #include <utility>
 
 #include <coir/async.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/queued_wait.hpp>
 #include <coir/detail/stop_hook.hpp>
 #include <coir/detail/wait_list.hpp>
 #include <coir/this_fiber.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

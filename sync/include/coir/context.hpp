@@ -36,13 +36,14 @@
 #include <typeinfo>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/context_node.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/task_group.hpp>  // what belongs to cancellation is found through either header
 #include <coir/timeout.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 struct context_access;

@@ -17,9 +17,10 @@
 #include <memory>
 #include <type_traits>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/local_table.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 template <class T>
 class fiber_local {

@@ -9,10 +9,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/countdown.hpp>
 #include <coir/detail/decision.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 class latch {
  public:

@@ -23,12 +23,13 @@
 #include <cstdint>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/queued_wait.hpp>
 #include <coir/detail/spin_lock.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

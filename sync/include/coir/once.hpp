@@ -14,11 +14,12 @@
 #include <utility>
 
 #include <coir/async.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/detail/wait_list.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 class once;
 template <class F, class... Args>

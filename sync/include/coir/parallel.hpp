@@ -33,6 +33,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/parallel_index.hpp>
 #include <coir/detail/parallel_loop.hpp>
 #include <coir/detail/quicksort.hpp>
@@ -41,7 +42,7 @@
 #include <coir/parallel_options.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// Calls body(i) for every integer from `first` to before `last`, as `for (auto i = first; i < last; ++i)` does, in no
 /// particular order. Both are converted to their common type; std::invalid_argument if that cannot hold `first`.

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 struct parallel_options {
   /// How many bodies one fiber runs in a row before others may take over, and before it looks whether the loop has

@@ -6,10 +6,11 @@
 #include <cstddef>
 #include <stdexcept>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/mutex.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 class recursive_mutex {
  public:

@@ -12,9 +12,10 @@
 #include <cstdint>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/permits.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 class semaphore {
   using acquire_wait = detail::permits::request;

@@ -11,9 +11,10 @@
 #include <cstdint>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/permits.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 class shared_mutex {
   using taking = detail::permits::request;

@@ -21,11 +21,12 @@
 
 #include <coir/async.hpp>
 #include <coir/condition_variable.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/error.hpp>
 #include <coir/mutex.hpp>
 #include <coir/this_fiber.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 template <class K, class V, class Hash = std::hash<K>, class Equal = std::equal_to<K>>
 class single_flight {

@@ -35,6 +35,7 @@
 
 #include <coir/async.hpp>
 #include <coir/context.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/wait_list.hpp>
 #include <coir/error.hpp>
 #include <coir/runtime.hpp>
@@ -42,7 +43,7 @@
 #include <coir/task.hpp>
 #include <coir/timeout.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 class task_group;
 

@@ -3,9 +3,10 @@
 
 #include <chrono>
 
+#include <coir/detail/abi.hpp>
 #include <coir/mutex.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 class timed_mutex : private mutex {
  public:

@@ -16,12 +16,13 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/alarm.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/error.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 namespace detail {
 

@@ -15,12 +15,13 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/countdown.hpp>
 #include <coir/detail/local_table.hpp>
 #include <coir/runtime.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 class wait_group {
  public:

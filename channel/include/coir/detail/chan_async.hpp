@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/chan_core.hpp>
 #include <coir/detail/chan_operations.hpp>
 #include <coir/detail/is_async.hpp>
@@ -21,7 +22,7 @@
 #include <coir/detail/start_record.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// The best alignment of an object in a coroutine's frame: compilers do not ask for more.
 template <class T>

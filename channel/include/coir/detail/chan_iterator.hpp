@@ -8,9 +8,10 @@
 #include <optional>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/chan_operations.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 template <class T>
 class chan_iterator {

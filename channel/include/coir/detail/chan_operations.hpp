@@ -11,10 +11,11 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/chan_core.hpp>
 #include <coir/detail/decision.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 template <class T>
 constexpr void check_element() {

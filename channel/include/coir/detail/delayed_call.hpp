@@ -7,13 +7,14 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/alarm.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Referenced by the timer and by each fiber that runs the closure; not by the alarm, whose call the timer's destructor
 /// waits out.

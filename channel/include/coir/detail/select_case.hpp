@@ -16,6 +16,7 @@
 #include <stop_token>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/chan_core.hpp>
 #include <coir/detail/deadline_waiter.hpp>
 #include <coir/detail/early_claim.hpp>
@@ -23,7 +24,7 @@
 #include <coir/detail/stop_hook.hpp>
 #include <coir/task.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// An event that ends a select, beside channels and time: a stop request, the end of a task. Sleeper: arm() with no
 /// lock held; begin_wait(); look(), if true the case is ready; park; disarm() with no lock held (it waits for an ender

@@ -11,10 +11,11 @@
 #include <utility>
 
 #include <coir/chan.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/detail/select_case.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 template <class>
 inline constexpr bool is_receivable = false;

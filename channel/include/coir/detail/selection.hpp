@@ -16,11 +16,12 @@
 #include <exception>
 #include <optional>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/select_case.hpp>
 #include <coir/detail/stackless.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class selection {
  public:

@@ -3,10 +3,11 @@
 
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/chan_core.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// A new channel of std::chrono::steady_clock::time_point that gets a tick at `due` (0: at once), and then one every
 /// `period` ns unless that is 0. Throws std::bad_alloc, std::system_error (no thread, if called outside a runtime).

@@ -27,10 +27,11 @@
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/fiber_executor.hpp>
 #include <coir/net_error.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// An error of coir's streams as Asio tells it: net::errc::closed is asio::error::bad_descriptor,
 /// net::errc::end_of_stream is asio::error::eof, a deadline that has passed is asio::error::timed_out; the system's are

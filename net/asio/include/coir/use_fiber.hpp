@@ -34,9 +34,10 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/bind_executor.hpp>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/fiber_operation.hpp>
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 struct use_fiber_t {
   /// An executor for which use_fiber is the default token: operations of its I/O objects need none then.

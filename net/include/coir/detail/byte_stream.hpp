@@ -25,9 +25,10 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/io_owner.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class byte_stream : public io_owner {
  public:

@@ -9,11 +9,12 @@
 #include <system_error>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/io_owner.hpp>
 #include <coir/detail/select_case.hpp>
 #include <coir/select.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Whether an operation in that direction would return at once, with an error or without.
 bool is_ready_now(int fd, io_way way) noexcept;
@@ -96,7 +97,7 @@ class accept_case : case_base {
 
 }  // namespace coir::detail
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// Taken when a read would not block: bytes have arrived, or the stream has ended, has an error, or is closed on this
 /// side. If another fiber reads them first, the case is not ready any more (in async_select() it may be taken although

@@ -6,11 +6,12 @@
 #include <system_error>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/descriptor.hpp>
 #include <coir/detail/system_calls.hpp>
 #include <coir/net_error.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class io_handle {
  public:

@@ -5,9 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/io_handle.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class io_owner {
  public:

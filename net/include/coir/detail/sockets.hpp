@@ -3,10 +3,11 @@
 
 #include <system_error>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/io_handle.hpp>
 #include <coir/endpoint.hpp>
 
-namespace coir::detail::sockets {
+namespace coir::inline COIR_ABI::detail::sockets {
 
 /// On an error the handle is closed.
 io_handle make(int family, int type, std::error_code& error);

@@ -6,10 +6,12 @@
 
 #include <sys/types.h>
 
+#include <coir/detail/abi.hpp>
+
 struct iovec;
 struct sockaddr;
 
-namespace coir::detail::system_calls {
+namespace coir::inline COIR_ABI::detail::system_calls {
 
 using size = ::ssize_t;
 

@@ -8,4 +8,7 @@
 #else
 #define COIR_ABI v1
 #endif
+#define COIR_ABI_TEXT_OF(name) #name
+#define COIR_ABI_TEXT_(name) COIR_ABI_TEXT_OF(name)
+#define COIR_ABI_TEXT COIR_ABI_TEXT_(COIR_ABI)
 // NOLINTEND(cppcoreguidelines-macro-usage)

@@ -26,6 +26,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COIR_DETAIL_PLAIN_SWITCH 0
 #elif defined(__has_feature)
@@ -41,7 +43,7 @@
 /// CPU's return predictor with an entry too many, if it were returned from; it is left by an indirect jump instead.
 extern "C" void coir_coroutine_jump(void* other) noexcept;
 
-namespace coir {
+namespace coir::inline COIR_ABI {
 
 /// How a generator or coroutine is made.
 struct coroutine_options {

@@ -4,12 +4,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/alarm.hpp>
 #include <coir/detail/early_claim.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Turns a deadline into the claim of a coroutine that sleeps. Armed early, since an alarm needs memory and
 /// perhaps a thread. It has to get them before a lock is held and before the wait has begun, when others spin.

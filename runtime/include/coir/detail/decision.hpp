@@ -7,7 +7,9 @@
 
 #include <cstdint>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// What is about to be done. The order is a part of the schedules' check sums: append.
 enum class operation : std::uint8_t {

@@ -32,11 +32,12 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/early_claim.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class poller;
 

@@ -12,11 +12,12 @@
 
 #include <poll.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/descriptor.hpp>
 #include <coir/detail/early_claim.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Each descriptor of a span is watched for what it is asked for, as long as this lives, so that each turn of the loop
 /// asks the kernel for nothing but its answer. A negative number is passed over.

@@ -9,9 +9,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class early_claim {
  public:

@@ -10,10 +10,11 @@
 
 #include <poll.h>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/descriptor.hpp>
 #include <coir/detail/park.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// How a wait ended. `unwatchable`: the kernel cannot watch that descriptor, or there is no memory; nothing was waited
 /// for.

@@ -4,7 +4,9 @@
 
 #include <type_traits>
 
-namespace coir {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI {
 
 template <class T = void>
 class async;  // <coir/async.hpp>

@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 class local_key {
  public:

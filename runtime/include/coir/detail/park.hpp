@@ -52,10 +52,11 @@
 #include <string_view>
 #include <type_traits>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/requirements.hpp>
 #include <coir/detail/spin_lock.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class waiter;
 

@@ -45,13 +45,14 @@
 #include <type_traits>
 #include <utility>
 // clang-format off
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/deadline_waiter.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/detail/stackless.hpp>
 // clang-format on
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// The part of a description that is the same for most; `W` is derived from it, and is its own node.
 class queued_wait : public wait_node {

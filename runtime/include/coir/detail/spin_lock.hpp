@@ -8,7 +8,9 @@
 
 #include <atomic>
 
-namespace coir::detail {
+#include <coir/detail/abi.hpp>
+
+namespace coir::inline COIR_ABI::detail {
 
 /// Waits a little longer each time: pause instructions, then sched_yield, then short sleeps.
 class backoff {

@@ -40,13 +40,14 @@
 #include <string>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/detail/start_record.hpp>
 #include <coir/fiber_id.hpp>
 #include <coir/task.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class async_list;
 class scheduler;

@@ -10,12 +10,13 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/source_location.hpp>
 #include <coir/spawn_options.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class scheduler;
 

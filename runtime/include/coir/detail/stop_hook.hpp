@@ -5,9 +5,10 @@
 #include <stop_token>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/spin_lock.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Runs f once the stop is requested, until it is reset; reset() returns when f runs no more.
 ///

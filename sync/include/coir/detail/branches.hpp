@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/crew.hpp>
 #include <coir/detail/is_async.hpp>
 #include <coir/detail/start_record.hpp>
@@ -25,7 +26,7 @@
 #include <coir/task.hpp>
 #include <coir/task_group.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 template <class T>
 using or_monostate = std::conditional_t<std::is_void_v<T>, std::monostate, T>;

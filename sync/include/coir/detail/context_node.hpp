@@ -35,12 +35,13 @@
 #include <utility>
 
 #include <coir/chan.hpp>
+#include <coir/detail/abi.hpp>
 #include <coir/detail/alarm.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/detail/start_record.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class cancel_node;
 

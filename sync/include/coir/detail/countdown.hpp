@@ -11,10 +11,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/wait_list.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class countdown {
  public:

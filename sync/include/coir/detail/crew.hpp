@@ -20,11 +20,12 @@
 #include <exception>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/source_location.hpp>
 #include <coir/task_group.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class crew {
  public:

@@ -11,12 +11,13 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/parallel_loop.hpp>
 #include <coir/detail/reduction.hpp>
 #include <coir/parallel_options.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Integers of up to 64 bits.
 template <class T>

@@ -21,11 +21,12 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/crew.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class parallel_loop {
  public:

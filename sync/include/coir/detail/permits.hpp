@@ -19,10 +19,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/decision.hpp>
 #include <coir/detail/wait_list.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class permits {
  public:

@@ -25,10 +25,11 @@
 #include <type_traits>
 #include <utility>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/crew.hpp>
 #include <coir/source_location.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// The untyped part: when a member stops for a moment, and which parts it gives away.
 class sort_crew {

@@ -17,9 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/parallel_loop.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// The untyped part: the leaves, and their order.
 class reduction_shape {

@@ -14,11 +14,12 @@
 // Lock order: the lock is innermost; nothing is called with it but claims.
 #pragma once
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/queued_wait.hpp>
 #include <coir/detail/spin_lock.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// Claimed sleepers, in the order in which they were claimed. To be unparked when no lock is held.
 class wake_list {

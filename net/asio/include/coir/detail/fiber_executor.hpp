@@ -10,9 +10,10 @@
 #include <boost/asio/execution.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include <coir/detail/abi.hpp>
 #include <coir/runtime.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 class fiber_executor {
  public:

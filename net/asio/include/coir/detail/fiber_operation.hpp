@@ -38,12 +38,13 @@
 #include <boost/asio/cancellation_signal.hpp>
 #endif
 
+#include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/queued_wait.hpp>
 #include <coir/detail/spin_lock.hpp>
 #include <coir/recursive_mutex.hpp>
 
-namespace coir::detail {
+namespace coir::inline COIR_ABI::detail {
 
 /// What Asio can be told about an operation that is under way: its end. Before Boost 1.77 there was nothing.
 class operation_canceller {
