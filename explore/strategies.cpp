@@ -40,7 +40,11 @@ class random_walk_strategy final : public strategy {
 // ---- PCT -----------------------------------------------------------------------------------------------------------
 
 /// Priorities: a new fiber's is random and high; at the i-th change point the running one gets i, below all of those;
-/// after a yield it gets less than any had before.
+/// after a yield it gets less than any had before. The change points are drawn in no order, so of two the later one may
+/// get more or less than the earlier one.
+///
+/// Once a fiber has yielded, a change point gives i or, as often, less than any had before. By i alone a fiber that has
+/// yielded would never run at a change point, since the one that loses its priority there would still have more.
 class pct_strategy final : public strategy {
  public:
   pct_strategy(unsigned depth, std::uint64_t seed) noexcept : depth_(depth), seed_(seed), random_(seed) {}
@@ -52,8 +56,8 @@ class pct_strategy final : public strategy {
     priorities_.clear();
     begins(turn::timer_number);
     changes_.clear();
-    for (unsigned i = 1; i < depth_; ++i) changes_.push_back(random_() % longest_);
-    std::sort(changes_.begin(), changes_.end());
+    for (unsigned i = 1; i < depth_; ++i) changes_.push_back({random_() % longest_, i});
+    std::sort(changes_.begin(), changes_.end(), [](const change& l, const change& r) { return l.step < r.step; });
     next_change_ = 0;
     return true;
   }
@@ -71,10 +75,11 @@ class pct_strategy final : public strategy {
 
   std::uint32_t choose(const turn& t) override {
     const std::uint64_t step = step_++;
-    while (next_change_ < changes_.size() && changes_[next_change_] <= step) {
-      ++next_change_;
+    while (next_change_ < changes_.size() && changes_[next_change_].step <= step) {
+      const std::int64_t low = changes_[next_change_++].priority;
+      const bool below_all = lowest_ < 0 && below(random_(), 2) == 0;
       // It is the one that would go on.
-      priorities_[t.number(best(t))] = static_cast<std::int64_t>(depth_ - next_change_);
+      priorities_[t.number(best(t))] = below_all ? --lowest_ : low;
     }
     return best(t);
   }
@@ -85,6 +90,11 @@ class pct_strategy final : public strategy {
   }
 
  private:
+  struct change {
+    std::uint64_t step;
+    std::int64_t priority;
+  };
+
   std::uint32_t best(const turn& t) const noexcept {
     std::uint32_t found = 0;
     std::int64_t highest = priorities_[t.number(0)];
@@ -104,8 +114,8 @@ class pct_strategy final : public strategy {
   std::vector<std::int64_t> priorities_;  // by number
   std::int64_t lowest_ = 0;
   std::uint64_t step_ = 0;
-  std::uint64_t longest_ = 20;  // choices of a schedule, as far as seen
-  std::vector<std::uint64_t> changes_;
+  std::uint64_t longest_ = 20;   // choices of a schedule, as far as seen
+  std::vector<change> changes_;  // by step
   std::size_t next_change_ = 0;
 };
 

@@ -73,6 +73,47 @@ TEST(Explore, FindsALostUpdate) {
   }
 }
 
+TEST(Explore, PctInterruptsAFiberInFavourOfOneThatHasYielded) {
+  const coir::exploration e = coir::explore({.schedules = 1000, .strategy = coir::pct(2)}, [] {
+    coir::mutex lock;
+    int begun = 0;
+    int ended = 0;
+    auto worker = coir::spawn([&] {
+      ++begun;
+      lock.lock();
+      ++ended;
+      lock.unlock();
+    });
+    coir::yield();
+    const bool between = begun != ended;
+    worker.get();
+    if (between) throw std::runtime_error("seen in between");
+  });
+  EXPECT_EQ(e.kind(), failure_kind::exception) << e;
+}
+
+/// The fiber that was interrupted first goes on last: it has less priority than the one that was interrupted after it.
+TEST(Explore, PctLetsTheFirstInterruptedFiberGoOnLast) {
+  const coir::exploration e = coir::explore({.schedules = 10'000, .strategy = coir::pct(3)}, [] {
+    coir::mutex lock;
+    std::string order;
+    const auto two_steps = [&](char first, char second) {
+      order += first;
+      lock.lock();
+      order += second;
+      lock.unlock();
+    };
+    auto a = coir::spawn([&] { two_steps('a', 'A'); });
+    auto b = coir::spawn([&] { two_steps('b', 'B'); });
+    auto c = coir::spawn([&] { two_steps('c', 'C'); });
+    a.get();
+    b.get();
+    c.get();
+    if (order == "abcCBA") throw std::runtime_error("nested");
+  });
+  EXPECT_EQ(e.kind(), failure_kind::exception) << e;
+}
+
 TEST(Explore, FindsADeadlock) {
   const coir::exploration e = coir::explore({.schedules = 1000}, lock_in_opposite_orders);
   EXPECT_EQ(e.kind(), failure_kind::deadlock) << e;
