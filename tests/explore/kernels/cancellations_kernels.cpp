@@ -22,6 +22,7 @@ void context_not_passed_on() {
   };
   coir::go(source);
   coir::go(worker);
+  coir::yield();
   cancel();
 }
 
@@ -45,18 +46,14 @@ void context_looked_at_once() {
 template <bool mended>
 void cancel_of_a_shared_context() {
   auto [ctx, cancel] = coir::with_cancel(coir::context::background());
-  bool disturbed = false;
-  auto long_one = coir::spawn([&disturbed, ctx = ctx] {
-    coir::yield();
-    disturbed = ctx.err() != nullptr;
-  });
   auto short_one = coir::spawn([ctx = ctx, cancel = cancel] {
     if (mended)
       coir::with_cancel(ctx).second();
     else
       cancel();
   });
-  long_one.get();
+  decision();
+  const bool disturbed = ctx.err() != nullptr;
   short_one.get();
   require(!disturbed, "cancelled by another fiber");
 }
@@ -115,12 +112,13 @@ void timer_stopped_too_late() {
     coir::chan<int> called = coir::make_chan<int>(1);
   };
   auto used = std::make_shared<connection>();
+  const auto soon = coir::after(1ms);
   coir::timer t = coir::after_func(1ms, [used] {
-    coir::yield();
+    decision();
     if (!used->open) used->misused = true;
     used->called.send(1);
   });
-  coir::sleep_for(1ms);
+  soon.recv();
   const bool stopped = t.stop();
   if (mended && !stopped) used->called.recv();
   used->open = false;
@@ -157,6 +155,7 @@ void value_lost_in_a_timeout() {
 /// A request is sent again when the answer is late, and is carried out twice.
 template <bool mended>
 void retried_after_a_timeout() {
+  const auto ready = coir::clock::now() + 1ms;
   auto requests = coir::make_chan<int>(2);
   auto answers = coir::make_chan<int>(2);
   int balance = 0;
@@ -165,7 +164,7 @@ void retried_after_a_timeout() {
     for (const int id : requests) {
       if (!mended || id != last) ++balance;
       last = id;
-      coir::sleep_for(1ms);
+      coir::sleep_until(ready);
       answers.send(id);
     }
   });
@@ -183,8 +182,8 @@ void child_not_cancelled() {
   auto first = coir::make_chan<int>(1);
   auto second = coir::make_chan<int>();
   auto [ctx, cancel] = coir::with_cancel(coir::context::background());
-  coir::go([=, ctx = ctx] { coir::select(coir::on_send(second, 1), coir::on_recv(ctx.done())); });
   coir::go([=] { first.send(1); });
+  coir::go([=, ctx = ctx] { coir::select(coir::on_send(second, 1), coir::on_recv(ctx.done())); });
   if (coir::select(coir::on_recv(first), coir::on_recv(second)) == 0 && mended) cancel();
 }
 

@@ -16,11 +16,9 @@ using namespace std::chrono_literals;
 template <bool mended>
 void orphaned_by_a_timeout() {
   auto result = coir::make_chan<int>(mended ? 1 : 0);
-  coir::go([result] {
-    coir::sleep_for(1ms);
-    result.send(42);
-  });
-  coir::select(coir::on_recv(result), coir::on_timeout(1ms));
+  coir::go([result] { coir::select(coir::on_recv(result), coir::on_timeout(1ms)); });
+  coir::sleep_for(1ms);
+  result.send(42);
 }
 
 /// A mirror does not send if the question has been answered. But both may have looked before.
@@ -78,13 +76,14 @@ void closed_by_the_receiver() {
 template <bool mended>
 void queue_fed_by_its_worker() {
   auto queue = coir::make_chan<int>(mended ? 2 : 1);
-  auto worker = coir::spawn([&] {
-    for (int i = 0; i < 3; ++i)
-      if (queue.recv() == 0) queue.send(2);
+  auto source = coir::spawn([&] {
+    queue.send(0);
+    coir::yield();
+    queue.send(1);
   });
-  queue.send(0);
-  queue.send(1);
-  worker.get();
+  for (int i = 0; i < 3; ++i)
+    if (queue.recv() == 0) queue.send(2);
+  source.get();
 }
 
 /// A worker that is told to stop leaves the jobs that were already sent.
@@ -100,6 +99,7 @@ void jobs_left_at_the_stop() {
   });
   jobs.send(1);
   jobs.send(2);
+  coir::yield();
   stop.close();
   worker.get();
   require(done == 2, "a job is lost");
@@ -149,25 +149,20 @@ void length_then_receive() {
 template <bool mended>
 void not_closed_when_stopped() {
   auto ch = coir::make_chan<int>(1);
-  coir::mutex lock;
-  bool stopped = false;
-  auto producer = coir::spawn([&] {
-    {
-      const std::scoped_lock held(lock);
-      if (stopped) {
-        if (mended) ch.close();
-        return;
-      }
-    }
+  std::atomic<bool> stopped = false;
+  auto consumer = coir::spawn([&] {
+    for (const int value : ch) static_cast<void>(value);
+  });
+  auto stops = coir::spawn([&] { stopped = true; });
+  decision();
+  if (!stopped) {
     ch.send(1);
     ch.close();
-  });
-  {
-    const std::scoped_lock held(lock);
-    stopped = true;
+  } else if (mended) {
+    ch.close();
   }
-  for (const int value : ch) static_cast<void>(value);
-  producer.get();
+  stops.get();
+  consumer.get();
 }
 
 /// The consumer finds the queue empty, and then that the producer has ended. In between a value came.
@@ -227,6 +222,7 @@ void token_instead_of_close() {
   if (mended) {
     ready.close();
   } else {
+    coir::yield();
     int counted = 0;
     {
       const std::scoped_lock held(lock);
@@ -241,11 +237,12 @@ void token_instead_of_close() {
 /// The answer to a request that timed out is taken for the answer to the next one.
 template <bool mended>
 void answer_of_before() {
+  const auto ready = coir::clock::now() + 1ms;
   auto answers = coir::make_chan<int>(2);
   auto requests = coir::make_chan<int>(2);
   auto server = coir::spawn([&] {
     for (const int request : requests) {
-      coir::sleep_for(1ms);
+      coir::sleep_until(ready);
       answers.send(request);
     }
   });

@@ -18,19 +18,21 @@ void notified_before_the_wait() {
   coir::mutex lock;
   coir::condition_variable changed;
   bool ready = false;
-  auto waiter = coir::spawn([&] {
+  auto notifier = coir::spawn([&] {
+    {
+      const std::scoped_lock held(lock);
+      ready = true;
+    }
+    changed.notify_one();
+  });
+  {
     std::unique_lock held(lock);
     if (mended)
       changed.wait(held, [&] { return ready; });
     else
       changed.wait(held);
-  });
-  {
-    const std::scoped_lock held(lock);
-    ready = true;
   }
-  changed.notify_one();
-  waiter.get();
+  notifier.get();
 }
 
 /// The predicate is checked by `if`. Two consumers are woken for one item.
@@ -200,21 +202,21 @@ void signal_reset_too_early() {
   coir::condition_variable changed;
   bool open = false;
   int round = 0;
-  auto waiter = coir::spawn([&, before = round] {
+  auto opener = coir::spawn([&] {
     std::unique_lock held(lock);
-    changed.wait(held, [&] { return mended ? round != before : open; });
-  });
-  {
-    const std::scoped_lock held(lock);
     open = true;
     ++round;
     changed.notify_all();
-  }
-  {
-    const std::scoped_lock held(lock);
+    held.unlock();
+    coir::yield();
+    held.lock();
     open = false;
+  });
+  {
+    std::unique_lock held(lock);
+    changed.wait(held, [&] { return mended ? round != 0 : open; });
   }
-  waiter.get();
+  opener.get();
 }
 
 constexpr kernel all[] = {

@@ -51,6 +51,7 @@ TEST_P(Kernels, TheBugIsFoundAndReplays) {
 TEST_P(Kernels, TheTwinIsClean) {
   const coir::exploration e = coir::explore({.schedules = of_a_twin, .strategy = coir::pct(3)}, GetParam().mended);
   EXPECT_TRUE(e) << e;
+  EXPECT_GE(e.schedules(), of_a_twin);
 }
 
 TEST_P(Kernels, NeedsAnInterleaving) {

@@ -72,36 +72,37 @@ void lock_over_send() {
   coir::mutex lock;
   auto ch = coir::make_chan<int>();
   int sum = 0;
-  auto receiver = coir::spawn([&] {
-    {
-      const std::scoped_lock held(lock);
-      ++sum;
-    }
-    ch.recv();
+  auto sender = coir::spawn([&] {
+    std::unique_lock held(lock);
+    const int value = sum;
+    if (mended) held.unlock();
+    ch.send(value);
   });
-  std::unique_lock held(lock);
-  const int value = sum;
-  if (mended) held.unlock();
-  ch.send(value);
-  if (mended) held.lock();
-  ++sum;
-  held.unlock();
-  receiver.get();
+  {
+    const std::scoped_lock held(lock);
+    ++sum;
+  }
+  ch.recv();
+  sender.get();
 }
 
 /// A lock is held while its owner waits for a fiber that needs it.
 template <bool mended>
 void lock_over_join() {
   coir::mutex lock;
-  coir::wait_group workers;
-  int done = 0;
-  workers.go([&] {
+  coir::latch done(1);
+  int sum = 0;
+  auto owner = coir::spawn([&] {
+    if (mended) done.wait();
     const std::scoped_lock held(lock);
-    ++done;
+    done.wait();
   });
-  if (mended) workers.wait();
-  const std::scoped_lock held(lock);
-  workers.wait();
+  {
+    const std::scoped_lock held(lock);
+    ++sum;
+  }
+  done.count_down();
+  owner.get();
 }
 
 /// A publisher calls its subscriber under its lock. The subscriber calls the publisher under its own.
@@ -273,7 +274,7 @@ void different_locks() {
   const auto add_under = [&](coir::mutex& lock) {
     const std::scoped_lock held(lock);
     const int seen = count;
-    coir::yield();
+    decision();
     count = seen + 1;
   };
   auto fiber = coir::spawn([&] { add_under(one); });
@@ -294,7 +295,6 @@ void dropped_by_try_lock() {
     else if (!held.try_lock())
       return;
     ++sum;
-    coir::yield();
   };
   auto other = coir::spawn(add);
   add();

@@ -39,7 +39,7 @@ void used_after_shutdown() {
     }
   });
   if (mended) writer.wait();
-  decision();
+  coir::yield();
   open = false;
   writer.get();
   require(!late, "written to a closed log");
@@ -50,7 +50,7 @@ template <bool mended>
 void read_without_join() {
   std::atomic<int> result = 0;
   auto worker = coir::spawn([&] {
-    coir::yield();
+    decision();
     result = 42;
   });
   if (mended)
@@ -108,9 +108,11 @@ template <bool mended>
 void once_within_once() {
   coir::once warm;
   coir::once ready;
-  auto helper = coir::spawn([&] { coir::call_once(warm, [] {}); });
-  coir::call_once(mended ? ready : warm, [&] { helper.wait(); });
-  helper.get();
+  coir::latch warmed(1);
+  auto other = coir::spawn([&] { coir::call_once(mended ? ready : warm, [&] { warmed.wait(); }); });
+  coir::call_once(warm, [] {});
+  warmed.count_down();
+  other.get();
 }
 
 /// The last ticket is seen by two, and sold twice.
@@ -122,7 +124,7 @@ void sold_twice() {
     if (mended) {
       while (seen > 0 && !tickets.compare_exchange_strong(seen, seen - 1)) coir::yield();
     } else if (seen > 0) {
-      coir::yield();
+      decision();
       --tickets;
     }
   };

@@ -57,7 +57,7 @@ void done_twice() {
   coir::wait_group group;
   std::atomic<bool> stopped = false;
   const auto work = [&] {
-    coir::yield();
+    decision();
     if (stopped) {
       group.done();
       if (mended) return;
@@ -67,7 +67,7 @@ void done_twice() {
   group.add(2);
   auto one = coir::spawn(work);
   auto other = coir::spawn(work);
-  coir::yield();
+  one.wait();
   stopped = true;
   group.wait();
   one.get();
