@@ -24,7 +24,6 @@ struct kernel {
   effect shows;
   void (*broken)();
   void (*mended)();
-  bool small = false;  ///< all schedules with two preemptions can be tried
 };
 
 std::span<const kernel> locks();

@@ -1,5 +1,7 @@
-// Every kernel's bug is found, in the way in which it shows, and found again by its schedule; its twin has none. In
-// the environment COIR_SCHEDULES=100000 explores the twins for longer.
+// Every kernel's bug is found, in the way in which it shows, and found again by its schedule; its twin has none.
+//
+// To explore the twins for longer:
+//   COIR_SCHEDULES=100000 coir_explore_kernels --gtest_filter='*TheTwinIsClean*'
 #include <coir/explore.hpp>
 
 #include <cstdint>
@@ -23,7 +25,7 @@ class Kernels : public testing::TestWithParam<kernel> {};
 
 constexpr std::uint64_t seeds[] = {1, 2, 3};
 constexpr std::uint64_t of_a_twin = 2'000;
-constexpr std::uint64_t enough = 1'000'000;  // for dfs(2) of the small ones
+constexpr std::uint64_t enough = 1'000'000;  // for all schedules of dfs(2)
 constexpr int replays = 20;
 
 std::string named(const testing::TestParamInfo<kernel>& which) { return which.param.name; }
@@ -64,29 +66,18 @@ TEST_P(Kernels, NeedsAnInterleaving) {
   EXPECT_GT(passed, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Kernels, testing::ValuesIn(table()), named);
-
-class SmallKernels : public testing::TestWithParam<kernel> {};
-
-TEST_P(SmallKernels, TwoPreemptionsFindTheBug) {
+TEST_P(Kernels, TwoPreemptionsFindTheBug) {
   const coir::exploration e = coir::explore({.schedules = enough, .strategy = coir::dfs(2)}, GetParam().broken);
   EXPECT_EQ(e.kind(), expected(GetParam())) << e;
 }
 
-TEST_P(SmallKernels, TheTwinIsCleanWithinTwoPreemptions) {
+TEST_P(Kernels, TwoPreemptionsLeaveTheTwinClean) {
   const coir::exploration e = coir::explore({.schedules = enough, .strategy = coir::dfs(2)}, GetParam().mended);
   EXPECT_TRUE(e) << e;
   EXPECT_TRUE(e.exhausted()) << e;
-  RecordProperty("schedules", std::to_string(e.schedules()));
 }
 
-std::vector<kernel> small_ones() {
-  std::vector<kernel> all = table();
-  std::erase_if(all, [](const kernel& k) { return !k.small; });
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, SmallKernels, testing::ValuesIn(small_ones()), named);
+INSTANTIATE_TEST_SUITE_P(All, Kernels, testing::ValuesIn(table()), named);
 
 }  // namespace
 

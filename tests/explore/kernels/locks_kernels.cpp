@@ -322,35 +322,35 @@ void permits_one_by_one() {
 
 constexpr kernel all[] = {
     {"opposite_orders", "Two fibers take two locks in opposite orders", effect::deadlock,  //
-     opposite_orders<false>, opposite_orders<true>, true},
+     opposite_orders<false>, opposite_orders<true>},
     {"philosophers", "Three fibers take three locks in a ring", effect::deadlock,  //
      philosophers<false>, philosophers<true>},
     {"double_lock", "A function that locks is called under the lock, on a rare path", effect::deadlock,  //
-     double_lock<false>, double_lock<true>, true},
+     double_lock<false>, double_lock<true>},
     {"lock_over_send", "A lock is held over a send; the receiver needs it first", effect::deadlock,  //
-     lock_over_send<false>, lock_over_send<true>, true},
+     lock_over_send<false>, lock_over_send<true>},
     {"lock_over_join", "A lock is held while its owner waits for a fiber that needs it", effect::deadlock,  //
-     lock_over_join<false>, lock_over_join<true>, true},
+     lock_over_join<false>, lock_over_join<true>},
     {"callback_under_lock", "A callback is called under a lock, and locks the other way round", effect::deadlock,  //
-     callback_under_lock<false>, callback_under_lock<true>, true},
+     callback_under_lock<false>, callback_under_lock<true>},
     {"read_lock_again", "A reader locks again while a writer waits", effect::deadlock,  //
-     read_lock_again<false>, read_lock_again<true>, true},
+     read_lock_again<false>, read_lock_again<true>},
     {"upgrade_without_recheck", "A reader becomes a writer and does not check again", effect::exception,
-     upgrade_without_recheck<false>, upgrade_without_recheck<true>, true},
+     upgrade_without_recheck<false>, upgrade_without_recheck<true>},
     {"return_without_unlock", "An early return leaves a mutex locked", effect::deadlock,  //
-     return_without_unlock<false>, return_without_unlock<true>, true},
+     return_without_unlock<false>, return_without_unlock<true>},
     {"two_sections", "Read in one critical section, written in the next", effect::exception,  //
-     two_sections<false>, two_sections<true>, true},
+     two_sections<false>, two_sections<true>},
     {"checked_too_early", "Checked in one critical section, acted upon in the next", effect::exception,
-     checked_too_early<false>, checked_too_early<true>, true},
+     checked_too_early<false>, checked_too_early<true>},
     {"half_of_a_pair", "Two variables that belong together are written in two sections", effect::exception,
-     half_of_a_pair<false>, half_of_a_pair<true>, true},
+     half_of_a_pair<false>, half_of_a_pair<true>},
     {"different_locks", "One variable is guarded by two locks", effect::exception,  //
-     different_locks<false>, different_locks<true>, true},
+     different_locks<false>, different_locks<true>},
     {"dropped_by_try_lock", "A try_lock that fails drops the work", effect::exception,  //
-     dropped_by_try_lock<false>, dropped_by_try_lock<true>, true},
+     dropped_by_try_lock<false>, dropped_by_try_lock<true>},
     {"permits_one_by_one", "Two permits are taken one by one by two fibers", effect::deadlock,  //
-     permits_one_by_one<false>, permits_one_by_one<true>, true},
+     permits_one_by_one<false>, permits_one_by_one<true>},
 };
 
 }  // namespace

@@ -289,31 +289,31 @@ void both_enter() {
 
 constexpr kernel all[] = {
     {"used_before_it_is_set", "A fiber uses what its parent sets after the spawn", effect::exception,
-     used_before_it_is_set<false>, used_before_it_is_set<true>, true},
+     used_before_it_is_set<false>, used_before_it_is_set<true>},
     {"used_after_shutdown", "A log is closed while a fiber writes", effect::exception,  //
-     used_after_shutdown<false>, used_after_shutdown<true>, true},
+     used_after_shutdown<false>, used_after_shutdown<true>},
     {"read_without_join", "A result is read before the join", effect::exception,  //
-     read_without_join<false>, read_without_join<true>, true},
+     read_without_join<false>, read_without_join<true>},
     {"lazy_initialization", "Lazy initialization: checked, then made", effect::exception,  //
-     lazy_initialization<false>, lazy_initialization<true>, true},
+     lazy_initialization<false>, lazy_initialization<true>},
     {"published_too_early", "The flag is set before the value", effect::exception,  //
-     published_too_early<false>, published_too_early<true>, true},
+     published_too_early<false>, published_too_early<true>},
     {"once_within_once", "call_once waits for a fiber that calls it", effect::deadlock,  //
-     once_within_once<false>, once_within_once<true>, true},
+     once_within_once<false>, once_within_once<true>},
     {"sold_twice", "Check, then act on an atomic", effect::exception,  //
-     sold_twice<false>, sold_twice<true>, true},
+     sold_twice<false>, sold_twice<true>},
     {"load_and_store", "Load, then store of an atomic", effect::exception,  //
-     load_and_store<false>, load_and_store<true>, true},
+     load_and_store<false>, load_and_store<true>},
     {"same_head_again", "ABA: the head of a free list is the same again", effect::exception,  //
-     same_head_again<false>, same_head_again<true>, true},
+     same_head_again<false>, same_head_again<true>},
     {"released_by_nobody", "Two owners look whether they are the last", effect::exception,  //
-     released_by_nobody<false>, released_by_nobody<true>, true},
+     released_by_nobody<false>, released_by_nobody<true>},
     {"freed_twice", "A flag of ownership is checked, then set", effect::exception,  //
-     freed_twice<false>, freed_twice<true>, true},
+     freed_twice<false>, freed_twice<true>},
     {"stale_in_the_cache", "A cache is filled after it was invalidated", effect::exception,  //
-     stale_in_the_cache<false>, stale_in_the_cache<true>, true},
+     stale_in_the_cache<false>, stale_in_the_cache<true>},
     {"both_enter", "Two fibers look at each other's flag, then set their own", effect::exception,  //
-     both_enter<false>, both_enter<true>, true},
+     both_enter<false>, both_enter<true>},
 };
 
 }  // namespace
