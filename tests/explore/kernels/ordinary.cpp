@@ -8,9 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include <coir/coir.hpp>
@@ -44,14 +47,16 @@ void warm_up() {
   ::_exit(0);
 }
 
-/// Throws if there can be no process.
+/// Throws if there can be no process, or if it has crashed: no kernel does.
 bool fails(void (*program)()) {
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork has failed");
   if (child == 0) run_once(program);
   int status = 0;
   if (::waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid has failed");
-  return status != 0;
+  if (WIFEXITED(status)) return WEXITSTATUS(status) != 0;
+  if (WTERMSIG(status) == SIGALRM) return true;
+  throw std::runtime_error("a run has ended by signal " + std::to_string(WTERMSIG(status)));
 }
 
 int list() {

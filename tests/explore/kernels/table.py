@@ -5,7 +5,7 @@ bug shows in ordinary runs.
     ninja -C build/release coir_explore_kernels coir_kernels_ordinary
     tests/explore/kernels/table.py build/release
 
-All kernels take about ten minutes.
+All kernels take about twenty minutes on a busy machine.
 """
 
 import argparse
