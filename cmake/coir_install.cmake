@@ -9,6 +9,13 @@ install(
   LIBRARY COMPONENT runtime NAMELINK_COMPONENT dev
   ARCHIVE COMPONENT dev
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev)
+if(TARGET coir_explore AND coir_top_level)
+  install(
+    TARGETS coir_explore
+    EXPORT coir_targets
+    ARCHIVE COMPONENT dev
+    FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev)
+endif()
 install(EXPORT coir_targets NAMESPACE coir:: FILE coir_targets.cmake DESTINATION "${config_dir}" COMPONENT dev)
 
 # coir::asio has targets of its own, which coir-config.cmake reads only where Boost's headers are.
