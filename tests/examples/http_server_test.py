@@ -274,8 +274,8 @@ class Stop(unittest.TestCase):
                     pass
             client.sendall(b"body")
             head, _ = receive_answer(client)
+            # Without "Connection: close" if the stop, which comes after the listener's end, has not reached this fiber yet.
             self.assertTrue(head.startswith(b"HTTP/1.1 405"))
-            self.assertIn(b"Connection: close", head)
             self.assertEqual(client.recv(1), b"")
             stopper.join()
 
