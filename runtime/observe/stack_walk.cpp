@@ -35,10 +35,6 @@ std::string hexadecimal(std::uintptr_t x) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 /// "_ZN4coir2v16detail": of a name in coir's inline namespace.
 std::string mangled(const char* prefix, const char* inside) {
   constexpr std::string_view abi = COIR_ABI_TEXT;
@@ -234,16 +230,18 @@ unwinder::~unwinder() = default;
 const std::string& unwinder::describe(std::uintptr_t address) { return look_up(address).second; }
 
 void unwinder::trim(std::vector<std::uintptr_t>& addresses) {
+  const std::string internal = mangled("_ZN", "6detail");
+  const std::string internal_const = mangled("_ZNK", "6detail");
+  const std::string of_scheduler = internal + "9scheduler";
   const auto user = std::find_if(addresses.begin(), addresses.end(), [&](std::uintptr_t a) {
     const std::string& symbol = look_up(a).first;
     // Into what starts a fiber the user's function may have been inlined.
-    return !starts_with_any(
-               symbol, {mangled("_ZN", "6detail"), mangled("_ZNK", "6detail"), "coir_jump_context", "jump_fcontext"}) ||
+    return !starts_with_any(symbol, {internal, internal_const, "coir_jump_context", "jump_fcontext"}) ||
            symbol.find("_recordI") != std::string::npos;
   });
   addresses.erase(addresses.begin(), user);
   const auto first = std::find_if(addresses.begin(), addresses.end(), [&](std::uintptr_t a) {
-    return starts_with_any(look_up(a).first, {mangled("_ZN", "6detail9scheduler"), "coir_stack_", "make_fcontext"});
+    return starts_with_any(look_up(a).first, {of_scheduler, "coir_stack_", "make_fcontext"});
   });
   addresses.erase(first, addresses.end());
 }
