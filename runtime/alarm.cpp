@@ -75,7 +75,7 @@ void cancel_from_outside(timer_node& n, const worker* w) noexcept {
   worker* w = current_worker();
   processor* p = enter(w);
   if (p == nullptr) {
-    node_ = outside_timers::arm(when, f, arg, stamp);
+    outside_timers::arm(node_, when, f, arg, stamp);
     return;
   }
   try {

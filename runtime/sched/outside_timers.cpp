@@ -20,7 +20,8 @@ constexpr deadline awake = 0;  // before every deadline
 
 class service {
  public:
-  timer_node* arm(deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg, std::uint64_t stamp) {
+  void arm(timer_node*& node, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
+           std::uint64_t stamp) {
     if (!running_.load(std::memory_order_acquire)) {
       if (const int error = start(); error != 0) throw std::system_error(error, std::generic_category());
     }
@@ -34,6 +35,7 @@ class service {
       free_timer(n);
       throw;
     }
+    node = n;
     const deadline next = heap_.earliest();
     const bool sooner = next < sleeps_until_;
     if (sooner) {
@@ -42,7 +44,6 @@ class service {
     }
     lock_.unlock();
     if (sooner) futex_wake(signal_);
-    return n;
   }
 
   bool disarm(timer_node* n) noexcept {
@@ -139,8 +140,9 @@ service& the_service() { return immortal<service>(); }
 
 }  // namespace
 
-timer_node* arm(deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg, std::uint64_t stamp) {
-  return the_service().arm(when, fire, arg, stamp);
+void arm(timer_node*& node, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
+         std::uint64_t stamp) {
+  the_service().arm(node, when, fire, arg, stamp);
 }
 
 bool disarm(timer_node* n) noexcept { return the_service().disarm(n); }
