@@ -233,17 +233,18 @@ void unwinder::trim(std::vector<std::uintptr_t>& addresses) {
   const std::string internal = mangled("_ZN", "6detail");
   const std::string internal_const = mangled("_ZNK", "6detail");
   const std::string of_scheduler = internal + "9scheduler";
-  const auto user = std::find_if(addresses.begin(), addresses.end(), [&](std::uintptr_t a) {
+  const auto of_ours = [&](std::uintptr_t a) {
     const std::string& symbol = look_up(a).first;
     // Into what starts a fiber the user's function may have been inlined.
-    return !starts_with_any(symbol, {internal, internal_const, "coir_jump_context", "jump_fcontext"}) ||
-           symbol.find("_recordI") != std::string::npos;
-  });
-  addresses.erase(addresses.begin(), user);
-  const auto first = std::find_if(addresses.begin(), addresses.end(), [&](std::uintptr_t a) {
+    return starts_with_any(symbol, {internal, internal_const, "coir_jump_context", "jump_fcontext"}) &&
+           symbol.find("_recordI") == std::string::npos;
+  };
+  const auto user = std::find_if_not(addresses.begin(), addresses.end(), of_ours);
+  const auto below = std::find_if(user, addresses.end(), [&](std::uintptr_t a) {
     return starts_with_any(look_up(a).first, {of_scheduler, "coir_stack_", "make_fcontext"});
   });
-  addresses.erase(first, addresses.end());
+  addresses.erase(below, addresses.end());
+  std::erase_if(addresses, of_ours);
 }
 
 }  // namespace coir::detail
