@@ -2,7 +2,7 @@
 
 SHELL := bash
 JOBS ?= $(shell nproc)
-TESTED_PRESETS ?= release asan tsan clang
+TESTED_PRESETS ?= release asan tsan
 
 sources = $(shell git ls-files '*.cpp' '*.hpp')
 
@@ -22,7 +22,7 @@ help:
 	@echo 'make build-NAME    build one preset'
 	@echo 'make docs          build the reference and the guides as a site in build/docs/html; a warning fails'
 	@echo 'make deb           build Debian packages;  make test-deb: install them in an empty root and use them'
-	@echo 'make test-platforms  build and test with Clang 16 and 19, libc++, LTO, hardening, as shared libraries'
+	@echo 'make test-platforms  build and test with Clang 14, 16 and 19, libc++, LTO, hardening, as shared libraries'
 	@echo 'make test-aarch64  build for 64-bit ARM and test under emulation'
 	@echo 'make test-memcheck run a part of the tests under Valgrind'
 	@echo 'make format        clang-format all sources;  make check-format: fail if that would change any'
@@ -44,12 +44,15 @@ build-%: packages
 	cmake --preset $*
 	cmake --build --preset $* -j $(JOBS)
 
-# The clang build also compiles each public header by itself.
-build-clang: packages
-	@echo '==== clang: build'
-	cmake --preset clang
-	cmake --build --preset clang -j $(JOBS)
-	cmake --build --preset clang -j $(JOBS) --target all_verify_interface_header_sets
+# A build with Clang also compiles each public header by itself.
+define build_with_clang
+build-$(1): packages
+	@echo '==== $(1): build'
+	cmake --preset $(1)
+	cmake --build --preset $(1) -j $$(JOBS)
+	cmake --build --preset $(1) -j $$(JOBS) --target all_verify_interface_header_sets
+endef
+$(foreach preset,asan clang,$(eval $(call build_with_clang,$(preset))))
 
 test-%: build-%
 	@echo '==== $*: test'

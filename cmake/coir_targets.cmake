@@ -70,12 +70,12 @@ function(coir_add_program name)
   coir_build_quickly(${name})
 endfunction()
 
-# coir_build_quickly(name): of a sanitizer build, what is linked with coir but not part of it. -Og: optimizing instrumented
-# templates takes up to twice as long, and coir's own sources keep the level of the build. At -Og, GCC 12 also takes
-# members of std::stop_source for uninitialized; that warning is on in the other builds.
+# coir_build_quickly(name): of a sanitizer build, what is linked with coir but not part of it. Optimizing instrumented
+# templates takes up to twice as long, and coir's own sources keep the level of the build. GCC saves nothing below -Og,
+# where GCC 12 takes members of std::stop_source for uninitialized; that warning is on in the other builds.
 function(coir_build_quickly name)
   if(coir_sanitize_flags)
     target_compile_options(
-      ${name} PRIVATE -Og -g1 -fno-omit-frame-pointer $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+      ${name} PRIVATE $<IF:$<CXX_COMPILER_ID:GNU>,-Og;-Wno-maybe-uninitialized,-O0> -g1 -fno-omit-frame-pointer)
   endif()
 endfunction()

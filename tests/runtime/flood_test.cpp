@@ -203,7 +203,8 @@ TEST_P(Flood, TreesBesideAPairRunAndDoNotGetBroad) {
     long leaves = 0;
     for (coir::task<long>& root : roots) leaves += root.get();
     EXPECT_EQ(leaves, 16L * trees);
-    EXPECT_LT(coir::metrics().stacks, 3'000U);  // of 310,000 fibers
+    // Of 310,000 fibers. Instrumented, a tree takes long enough for others to get their turn within it.
+    EXPECT_LT(coir::metrics().stacks, coir_test::address_sanitizer ? 6'000U : 3'000U);
     done = true;
   });
 }
