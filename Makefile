@@ -120,7 +120,7 @@ check-format: packages
 	clang-format-14 --dry-run --Werror $(sources)
 
 tidy: build-clang
-	run-clang-tidy-14 -quiet -p build/clang -j $(JOBS) '^$(CURDIR)/(runtime|channel|sync|tests|examples|benchmarks)/'
+	run-clang-tidy-14 -quiet -p build/clang -j $(JOBS) '^$(CURDIR)/(runtime|channel|sync|net|explore|tests|examples|benchmarks)/'
 
 clean:
 	rm -rf build
