@@ -160,10 +160,9 @@ TEST_P(IoFaults, AnInterruptedCallIsMadeAgain) {
   both([] {
     stage s;
     for (const attempt& each : s.attempts()) {
-      SCOPED_TRACE(each.name);
       refuse_io(each.call, EINTR, 3);
       each.operation();
-      EXPECT_EQ(refused(each.call), 3);
+      EXPECT_EQ(refused(each.call), 3) << each.name;
     }
   });
 }
@@ -173,10 +172,9 @@ TEST_P(IoFaults, AnErrorHasItsNameAndNothingIsLost) {
     stage s;
     for (const attempt& each : s.attempts()) {
       for (const int error : {ENOMEM, ENOBUFS, EIO, EPERM}) {
-        SCOPED_TRACE(std::string(each.name) + ' ' + std::to_string(error));
         refuse_io(each.call, error);
-        EXPECT_EQ(error_of(each.operation), system_error(error));
-        EXPECT_EQ(refused(each.call), 1);
+        EXPECT_EQ(error_of(each.operation), system_error(error)) << each.name;
+        EXPECT_EQ(refused(each.call), 1) << each.name << ' ' << error;
         each.operation();
       }
     }
@@ -191,10 +189,9 @@ TEST_P(IoFaults, ACallThatWouldBlockIsMadeAgainAfterAWait) {
       stage s;  // of which nothing is registered yet
       for (const attempt& mine : s.attempts()) {
         if (mine.call != each.call) continue;
-        SCOPED_TRACE(each.name);
         refuse_io(each.call, EAGAIN);
         mine.operation();
-        EXPECT_EQ(refused(each.call), 1);
+        EXPECT_EQ(refused(each.call), 1) << each.name;
       }
     }
   });
