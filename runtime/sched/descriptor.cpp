@@ -176,13 +176,18 @@ void descriptor::unwatch(generation g) noexcept {
   if (closes) end(g);
 }
 
+// Whoever looked at the edges before it, and has not begun to wait, tries again instead: by then another file may have
+// the number. It need not have been watched for that.
 void descriptor::abandon(int fd) noexcept {
   descriptor* const d = find(fd);
   if (d == nullptr) return;
   wait_node* woken = nullptr;
   d->lock_.lock();
   const generation g = d->current();
-  const bool closes = !d->owned_.load(std::memory_order_relaxed) && d->shut(g, woken);
+  const bool owned = d->owned_.load(std::memory_order_relaxed);
+  const bool closes = !owned && d->shut(g, woken);
+  if (!owned)
+    for (const io_way way : {io_way::read, io_way::write}) woken = d->arrive(way, woken);
   d->lock_.unlock();
   wake_all(woken);
   if (closes) d->end(g);
@@ -190,13 +195,15 @@ void descriptor::abandon(int fd) noexcept {
 
 bool descriptor::is_watched(int fd) noexcept {
   const descriptor* const d = find(fd);
-  return d != nullptr && (d->state_.load(std::memory_order_acquire) & closed_bit) == 0 &&
-         !d->owned_.load(std::memory_order_relaxed);
+  return d != nullptr && !d->owned_.load(std::memory_order_relaxed);
 }
 
 std::uint32_t descriptor::edges_of(int fd, io_way way) noexcept {
-  const descriptor* const d = find(fd);
-  return d != nullptr ? d->edges(way) : 0;
+  try {
+    return find_or_make(fd).edges(way);
+  } catch (const std::exception&) {
+    return 0;  // watch() will throw it
+  }
 }
 
 bool descriptor::is_owned(int fd) noexcept {
