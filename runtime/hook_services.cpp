@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <span>
+#include <system_error>
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -57,7 +58,15 @@ class watched {
 };
 
 hook_wake wait(int fd, io_way way, std::uint32_t seen, const char* what, deadline until) noexcept {
-  return quietly([&] { return watched(fd).wait(way, seen, what, until) != io_wake::timed_out; });
+  return quietly([&] {
+    try {
+      return watched(fd).wait(way, seen, what, until) != io_wake::timed_out;
+    } catch (const std::system_error& e) {
+      // It has been closed just now (or closed, and given to the poller itself). To try the call again tells.
+      if (e.code() == std::errc::bad_file_descriptor || e.code() == std::errc::invalid_argument) return true;
+      throw;
+    }
+  });
 }
 
 hook_wake wait_any(const ::pollfd* fds, std::size_t n, bool (*look)(void*), void* arg, const char* what,

@@ -1,5 +1,6 @@
 // connect() and accept(), and close() of what fibers wait for.
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
@@ -208,6 +209,24 @@ TEST_P(hooked_connect, ClosesRaceWithWaits) {
       if (i % 2 == 0) coir::yield();
       ends.a.close();
       EXPECT_EQ(reader.get(), -1);
+    }
+  });
+}
+
+// The reader may be between its call, which has said EAGAIN, and its wait.
+TEST_P(hooked_connect, AFileThatGetsTheNumberMeanwhileIsNotWaitedForUnasked) {
+  run([] {
+    for (int i = 0; i < coir_test::scaled(2'000); ++i) {
+      pair ends = pair::sockets();
+      const int fd = ends.a;
+      coir::task<::ssize_t> reader = coir::spawn([fd] {
+        char text[8];
+        return ::recv(fd, text, sizeof text, 0);
+      });
+      if (i % 2 == 0) coir::yield();
+      ends.a.close();
+      const file next(::eventfd(0, EFD_CLOEXEC));
+      EXPECT_EQ(reader.get(), -1);  // EBADF, or ENOTSOCK: it has tried again
     }
   });
 }
