@@ -25,7 +25,7 @@ namespace {
 }
 
 void abandon(int fd) noexcept {
-  if (descriptor::is_watched(fd) && ::getpid() == served_process) descriptor::abandon(fd);
+  if (::getpid() == served_process) descriptor::abandon(fd);
 }
 
 /// f() waits; what it throws is said instead, since C code may lie between here and who could catch it.
@@ -59,12 +59,12 @@ class watched {
 
 hook_wake wait(int fd, io_way way, std::uint32_t seen, const char* what, deadline until) noexcept {
   return quietly([&] {
+    watched number(fd);  // one that its owner, coir, is closing is left to poll(): trying again would spin until it is
     try {
-      return watched(fd).wait(way, seen, what, until) != io_wake::timed_out;
+      return number.wait(way, seen, what, until) != io_wake::timed_out;
     } catch (const std::system_error& e) {
-      // It has been closed just now (or closed, and given to the poller itself). To try the call again tells.
-      if (e.code() == std::errc::bad_file_descriptor || e.code() == std::errc::invalid_argument) return true;
-      throw;
+      if (e.code() != std::errc::bad_file_descriptor) throw;
+      return true;  // it has just been closed: the call, tried again, says so
     }
   });
 }

@@ -3,8 +3,7 @@
 //
 // They are woken twice. Before the close, since only then the kernel can be told to watch the file no longer, which may
 // stay open under another number. After it, since one of them may have come and begun to wait in between. A fiber whose
-// call has just said EAGAIN, and that is late to wait, tries again too: another file may have got the number already,
-// perhaps one that the runtime has opened for itself.
+// call has just said EAGAIN, and that is late to wait, tries again too: another file may have got the number already.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -193,13 +193,9 @@ void descriptor::abandon(int fd) noexcept {
   if (closes) d->end(g);
 }
 
-bool descriptor::is_watched(int fd) noexcept {
-  const descriptor* const d = find(fd);
-  return d != nullptr && !d->owned_.load(std::memory_order_relaxed);
-}
-
 std::uint32_t descriptor::edges_of(int fd, io_way way) noexcept {
   try {
+    poller_here();  // opens what it needs before the caller's attempt, not between that and its wait
     return find_or_make(fd).edges(way);
   } catch (const std::exception&) {
     return 0;  // watch() will throw it

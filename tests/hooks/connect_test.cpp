@@ -196,16 +196,19 @@ TEST_P(hooked_connect, ANumberThatIsReusedIsWaitedForAnew) {
   });
 }
 
+coir::task<::ssize_t> receives_from(int fd) {
+  return coir::spawn([fd] {
+    char text[8];
+    return ::recv(fd, text, sizeof text, 0);
+  });
+}
+
 TEST_P(hooked_connect, ClosesRaceWithWaits) {
   run([] {
     for (int i = 0; i < coir_test::scaled(2'000); ++i) {
       pair ends = pair::sockets();
       const file copy(::dup(ends.a));
-      const int fd = ends.a;
-      coir::task<::ssize_t> reader = coir::spawn([fd] {
-        char text[8];
-        return ::recv(fd, text, sizeof text, 0);
-      });
+      coir::task<::ssize_t> reader = receives_from(ends.a);
       if (i % 2 == 0) coir::yield();
       ends.a.close();
       EXPECT_EQ(reader.get(), -1);
@@ -218,11 +221,7 @@ TEST_P(hooked_connect, AFileThatGetsTheNumberMeanwhileIsNotWaitedForUnasked) {
   run([] {
     for (int i = 0; i < coir_test::scaled(2'000); ++i) {
       pair ends = pair::sockets();
-      const int fd = ends.a;
-      coir::task<::ssize_t> reader = coir::spawn([fd] {
-        char text[8];
-        return ::recv(fd, text, sizeof text, 0);
-      });
+      coir::task<::ssize_t> reader = receives_from(ends.a);
       if (i % 2 == 0) coir::yield();
       ends.a.close();
       const file next(::eventfd(0, EFD_CLOEXEC));

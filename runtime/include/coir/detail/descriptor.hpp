@@ -63,11 +63,10 @@ class alignas(64) descriptor {
 
   /// For code that closes a number that watchers may wait for: to be called before and after the close. The watchers
   /// are woken (`closed`), and a later watch() registers the number anew. A wait() from edges_of() before it tries
-  /// again. Nothing if is_watched() is false: nobody can be about to wait for it, or coir owns it.
+  /// again. Nothing if coir owns it.
   static void abandon(int fd) noexcept;
-  static bool is_watched(int fd) noexcept;
 
-  /// How often that number has become ready, or was abandoned, under any owner.
+  /// How often that number has become ready, or was abandoned, under any owner. Starts the caller's poller.
   static std::uint32_t edges_of(int fd, io_way way) noexcept;
 
   /// Whether a stream of coir's owns the number, so that it is in non-blocking mode.
