@@ -7,6 +7,7 @@
 #include <coir/runtime.hpp>
 
 #include "row_program.hpp"
+#include "workloads/heartbeats.hpp"
 #include "workloads/late.hpp"
 #include "workloads/latency.hpp"
 #include "workloads/release.hpp"
@@ -25,6 +26,7 @@ std::vector<latency_row> all_rows() {
   return {
       {"late_sleep", late_sleep},   {"late_injected", late_injected}, {"late_handoff", late_handoff},
       {"release_one", release_one}, {"release_three", release_three}, {"request", request},
+      {"heartbeats", heartbeats},
   };
 }
 

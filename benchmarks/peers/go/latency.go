@@ -204,3 +204,29 @@ func request() []value {
 	}
 	return all.values("request", cpu)
 }
+
+// heartbeats: fifty thousand goroutines that sleep for 50 to 150 ms at a time.
+func heartbeats() []value {
+	const goroutines, beats = 50_000, 10
+	late := newSamples(goroutines * beats)
+	late.times = late.times[:goroutines*beats]
+	var ended sync.WaitGroup
+	ended.Add(goroutines)
+	before := usage()
+	for i := 0; i < goroutines; i++ {
+		go func(i int) {
+			scatter := uint32(i) * 2_654_435_761 // wraps around
+			for n := 0; n < beats; n++ {
+				scatter = scatter*1_664_525 + 1_013_904_223
+				d := time.Duration(50_000+(scatter>>8)%100_000) * time.Microsecond
+				until := time.Now().Add(d)
+				time.Sleep(time.Until(until))
+				late.times[i*beats+n] = time.Since(until)
+			}
+			ended.Done()
+		}(i)
+	}
+	ended.Wait()
+	cpu := before.millisecondsSince()
+	return late.values("heartbeats", cpu)
+}

@@ -75,6 +75,7 @@ var rows = []row{
 	{"sleepers", 4, sleepers},
 	{"idle", 0, idle},
 	{"late_sleep", 0, lateSleep},
+	{"heartbeats", 0, heartbeats},
 	{"late_handoff", 0, lateHandoff},
 	{"release_one", 0, releaseOne},
 	{"release_three", 0, releaseThree},
