@@ -4,29 +4,31 @@
 //   coir::go([ch] { for (int i = 0; i < 100; ++i) ch.send(i);  ch.close(); });
 //   for (int v : ch) use(v);
 //
-// chan<T> is a cheap shared handle: copies are the same channel, which lives as long as one handle does; values left in
-// it are destroyed with it. A default-constructed one is the nil channel: sending to and receiving from it block
-// forever, its try forms never succeed, len() and cap() are 0. send_chan<T> and recv_chan<T> are one direction each; a
-// chan<T> converts to both.
+// chan<T> is a cheap shared handle. Copies refer to the same channel, which lives as long as any handle to it. Values
+// that are left in the channel are destroyed with it. A default-constructed handle is the nil channel. A send to it or
+// a receive from it blocks forever, its try forms never succeed, and its len() and cap() are 0. send_chan<T> and
+// recv_chan<T> have one direction each; a chan<T> converts to both.
 //
-// A channel holds up to `capacity` values; with none, a send waits until a receiver takes the value. Values arrive in
-// the order sent, waiters are served in the order they came. T may be move-only and need not be default-constructible,
-// but its move constructor must not throw. That and the destructor of a moved-from T run under the spin lock of the
-// channel, in a select under those of all its channels: they must neither use any channel nor block.
+// A channel holds up to `capacity` values. With capacity 0, a send waits until a receiver takes the value. Values
+// arrive in the order in which they were sent. Waiters are served in the order in which they came. T may be move-only
+// and need not be default-constructible, but its move constructor must not throw. The move constructor, and the
+// destructor of a moved-from T, run under the spin lock of the channel; in a select, under the spin locks of all its
+// channels. Both must neither use any channel nor block.
 //
-// Thread safety: every member may be called on one channel from any number of fibers and threads; one handle *object*
-// is like a std::shared_ptr: const use beside const use only.
+// Thread safety: any number of fibers and threads may call every member on one channel at once. A single handle
+// *object* is like a std::shared_ptr: only const use is safe at the same time as other const use.
 //
-// Happens-before (the Go memory model): a send happens before its receive completes; the k-th receive on a channel of
-// capacity C before the (k+C)-th send completes; close() before a receive that returns because of it.
+// Happens-before (the Go memory model): a send happens before its receive completes. The k-th receive on a channel of
+// capacity C happens before the (k+C)-th send completes. close() happens before a receive that returns because of it.
 //
-// Exceptions: closed_channel as said; `cancelled` from every call that blocks in a cancelled fiber, which then has
-// neither sent nor received anything.
+// Exceptions: closed_channel, as the functions below say. Every call that blocks in a cancelled fiber throws
+// `cancelled`; it has then neither sent nor received anything.
 //
 // Code that cannot block uses async_recv() and async_send(). A coroutine awaits them (<coir/async.hpp>). Or they take a
-// callback, a function that runs in a fiber of its own once the operation is done. A waiting callback counts like a
-// go() fiber that blocks there: run() waits for it, and the report of a deadlock lists it. If it is cancelled it ends
-// in silence, and its function and the value that it would have sent are destroyed. It keeps the channel alive.
+// callback: a function that runs in a fiber of its own once the operation is done. A waiting callback counts like a
+// go() fiber that blocks there: run() waits for it, and the report of a deadlock lists it. If it is cancelled, it ends
+// in silence; its function is destroyed, and so is the value that it would have sent. A waiting callback keeps the
+// channel alive.
 //
 // Semantics: the Go specification, "Channel types", "Send statements", "Receive operator", "Close".
 #pragma once
@@ -47,7 +49,7 @@
 
 namespace coir::inline COIR_ABI {
 
-/// How a send ended. done: the value was taken or buffered. Otherwise it is still with the caller.
+/// How a send ended. done: the value was taken or buffered. Otherwise the value is still with the caller.
 enum class send_status { done, would_block, closed, timed_out };
 
 /// How a receive ended. closed: the channel is closed and drained.
@@ -55,14 +57,15 @@ enum class recv_status { done, would_block, closed, timed_out };
 
 namespace detail {
 
-/// T as it is stored: void as unit.
+/// T as the channel stores it: void as unit.
 template <class T>
 using stored = std::conditional_t<std::is_void_v<T>, unit, T>;
 
 /// The members that all three kinds of handle have.
 class chan_handle {
  public:
-  /// How many values are buffered; how many can be. For len() this is the past by the time the caller looks.
+  /// len(): how many values are buffered; the number may be out of date when the caller sees it. cap(): how many values
+  /// can be buffered. Both are 0 for the nil channel. Neither blocks.
   std::size_t len() const noexcept {
     detail::decide(detail::operation::look_at_channel, core());
     return core() != nullptr ? core()->count() : 0;
@@ -109,25 +112,26 @@ class send_members {
   static_assert(std::is_object_v<T>, "coir: a channel's element is an object type, or void");
 
  public:
-  /// Sends: blocks until a receiver has taken the value or the buffer has room. Throws closed_channel on a closed
-  /// channel (also when it is closed meanwhile); an rvalue is then left as it was.
+  /// Sends. Blocks until a receiver has taken the value or the buffer has room. Throws closed_channel if the channel is
+  /// closed, also if that happens meanwhile. An rvalue is then left as it was.
   void send(T&& value) const { detail::send<T>(core(), value); }
   void send(const T& value) const requires std::is_copy_constructible_v<T> {
     T copy(value);
     detail::send<T>(core(), copy);
   }
 
-  /// Sends if that is possible at once. An rvalue is moved from only if `done`, else it is left as it was; an lvalue is
-  /// copied. Never blocks.
+  /// Sends if that is possible at once. Never blocks. An rvalue is moved from only if the result is `done`; otherwise
+  /// it is left as it was. An lvalue is copied.
   send_status try_send(T&& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
   send_status try_send(const T& value) const requires std::is_copy_constructible_v<T> {
-    if (core() == nullptr || !core()->may_send()) return send_status::would_block;  // it need not be copied
+    if (core() == nullptr || !core()->may_send()) return send_status::would_block;  // then nothing is copied
     T copy(value);
     return sent(detail::try_send<T>(core(), copy));
   }
 
-  /// Sends, but waits no longer than d, or until t. False: timed out. An rvalue is moved from only if true, also when
-  /// an exception is thrown; an lvalue is copied. Throws closed_channel, `cancelled`. A time that is over tries once.
+  /// Sends, but waits no longer than d, or until t. Returns false if the time was over first. If the time is over
+  /// already, it tries once. An rvalue is moved from only if the result is true, not if an exception is thrown. An
+  /// lvalue is copied. Throws closed_channel and `cancelled`.
   template <class Rep, class Period>
   bool send_for(T&& value, std::chrono::duration<Rep, Period> d) const {
     return detail::send_until<T>(core(), value, [&] { return deadline_after(d); });
@@ -149,20 +153,20 @@ class send_members {
   }
 
   /// `co_await ch.async_send(v)` in a coir::async: as send(), but the coroutine waits instead of a fiber. Throws
-  /// closed_channel, `cancelled`; the value is then destroyed with the expression. Throws std::logic_error if it is
-  /// kept and awaited a second time.
+  /// closed_channel and `cancelled`; the value is then destroyed with the expression. Throws std::logic_error if the
+  /// awaiter is kept and awaited a second time.
   send_awaiter<T> async_send(T value) const noexcept { return send_awaiter<T>(core(), std::move(value)); }
 
-  /// Sends, and then runs f(send_status), with `done` or `closed`, or f(), in a fiber of its own. A closed channel is
-  /// for an f that takes no status what it is for a fiber of go(): an exception that ends the process. Never blocks.
-  /// Throws not_in_runtime outside a fiber, std::bad_alloc.
+  /// Sends, and then runs f in a fiber of its own: f(send_status) with `done` or `closed`, or f(). If f takes no status
+  /// and the channel is closed, this is as an exception that leaves a go() fiber: it ends the process. Never blocks.
+  /// Throws not_in_runtime outside a fiber, and std::bad_alloc.
   template <class F>
   void async_send(T value, F&& f, source_location at = source_location::current()) const {
     send_callback<T, std::decay_t<F>, send_status>::leave(reference(), std::move(value), std::forward<F>(f), at);
   }
 
-  /// No more will be sent: wakes every blocked receiver and sender. Values that are buffered can still be received.
-  /// Throws closed_channel on a closed or nil channel. Does not block.
+  /// Closes the channel: nothing more can be sent. Wakes every blocked receiver and sender. Buffered values can still
+  /// be received. Does not block. Throws closed_channel on a closed or nil channel.
   void close() const { close_core(core()); }
 
  private:
@@ -210,26 +214,28 @@ class recv_members {
   static_assert(std::is_object_v<T>, "coir: a channel's element is an object type, or void");
 
  public:
-  /// Receives: blocks until there is a value; nullopt: the channel is closed and drained.
-  // Inlined, or else GCC builds the result of a small T in memory, piecewise, and stalls reading it back as a whole.
+  /// Receives. Blocks until there is a value and returns it. Returns nullopt once the channel is closed and drained.
+  // Always inlined. Otherwise GCC builds the result of a small T in memory, piece by piece, and stalls when it reads it
+  // back as a whole.
   [[gnu::always_inline]] std::optional<T> recv() const { return detail::receive<T>(core()); }
 
-  /// Receives if that is possible at once. `value` is assigned only if `done`. Never blocks. (Into a T& a value is
-  /// moved by assignment. If that throws, the exception is the caller's and the value is lost; recv() never assigns.)
+  /// Receives if that is possible at once. Never blocks. `value` is assigned only if the result is `done`. (A value is
+  /// moved into a T& by assignment. If the assignment throws, the caller gets the exception and the value is lost.
+  /// recv() never assigns.)
   recv_status try_recv(T& value) const {
     std::optional<T> taken;
     const attempt a = detail::try_receive<T>(core(), taken);
     return assign(value, taken, a, recv_status::would_block);
   }
-  /// The same into an optional, for which T need not be assignable nor default-constructible. What it held is destroyed
-  /// first; it is left empty unless `done`.
+  /// The same into an optional. T need be neither assignable nor default-constructible for it. What the optional held
+  /// is destroyed first. It is left empty unless the result is `done`.
   recv_status try_recv(std::optional<T>& value) const noexcept {
     value.reset();
     return received(detail::try_receive<T>(core(), value), recv_status::would_block);
   }
 
-  /// Receives, but waits no longer than d, or until t. `value` is assigned only if `done`. A time that is over tries
-  /// once.
+  /// Receives, but waits no longer than d, or until t. If the time is over already, it tries once. `value` is assigned
+  /// only if the result is `done`.
   template <class Rep, class Period>
   recv_status recv_for(T& value, std::chrono::duration<Rep, Period> d) const {
     std::optional<T> taken;
@@ -242,7 +248,7 @@ class recv_members {
     const attempt a = detail::receive_until<T>(core(), taken, [&] { return deadline_to_come(t); });
     return assign(value, taken, a, recv_status::timed_out);
   }
-  /// The same into an optional: as try_recv().
+  /// The same into an optional, as for try_recv().
   template <class Rep, class Period>
   recv_status recv_for(std::optional<T>& value, std::chrono::duration<Rep, Period> d) const {
     value.reset();
@@ -255,19 +261,19 @@ class recv_members {
                     recv_status::timed_out);
   }
 
-  /// `co_await ch.async_recv()` in a coir::async: as recv(), but the coroutine waits instead of a fiber. A
-  /// std::optional<T>; throws `cancelled`; std::logic_error if it is kept and awaited a second time.
+  /// `co_await ch.async_recv()` in a coir::async: as recv(), but the coroutine waits instead of a fiber. The result is
+  /// a std::optional<T>. Throws `cancelled`, and std::logic_error if the awaiter is kept and awaited a second time.
   recv_awaiter<T, std::optional<T>> async_recv() const noexcept { return recv_awaiter<T, std::optional<T>>(core()); }
 
-  /// Receives, and then runs f(std::optional<T>), which has no value if the channel is closed and drained, in a fiber
-  /// of its own. Never blocks. Throws not_in_runtime outside a fiber, std::bad_alloc.
+  /// Receives, and then runs f(std::optional<T>) in a fiber of its own. The optional has no value if the channel is
+  /// closed and drained. Never blocks. Throws not_in_runtime outside a fiber, and std::bad_alloc.
   template <class F>
   void async_recv(F&& f, source_location at = source_location::current()) const {
     recv_callback<T, std::decay_t<F>>::leave(reference(), std::forward<F>(f), at);
   }
 
-  /// `for (T v : ch)`: receives until the channel is closed and drained; blocks between. A single-pass range; begin()
-  /// receives the first value. `*i` is an rvalue: the value is there to be taken.
+  /// `for (T v : ch)` receives until the channel is closed and drained, and blocks between the values. A single-pass
+  /// range. begin() receives the first value, so it blocks too. `*i` is an rvalue, so the loop can take the value.
   chan_iterator<T> begin() const { return chan_iterator<T>(chan_access::reference(static_cast<const Handle&>(*this))); }
   std::default_sentinel_t end() const noexcept { return {}; }
 
@@ -361,8 +367,8 @@ class recv_chan : public detail::chan_handle, public detail::recv_members<recv_c
   friend bool operator==(const recv_chan& a, const recv_chan& b) noexcept { return detail::chan_access::same(a, b); }
 };
 
-/// A new channel that holds up to `capacity` values; with 0, sender and receiver meet. Throws std::length_error for a
-/// capacity that no memory could hold, std::bad_alloc.
+/// A new channel that holds up to `capacity` values. With 0, sender and receiver meet. Throws std::length_error if no
+/// memory could hold the capacity, and std::bad_alloc.
 template <class T>
 [[nodiscard]] chan<T> make_chan(std::size_t capacity = 0) {
   using stored = detail::stored<T>;

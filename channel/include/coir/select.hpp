@@ -16,8 +16,9 @@
 //
 // A coroutine does the same with `co_await coir::async_select(...)`.
 //
-// Exceptions: closed_channel as said, `cancelled` if it blocks in a cancelled fiber (no case has then taken effect),
-// and what the handler throws. Allocates nothing. Thread safety and happens-before are those of the channel operations.
+// Exceptions: closed_channel as said; `cancelled` if it blocks in a cancelled fiber (no case has then taken effect);
+// and what the handler throws. A select allocates nothing. Thread safety and happens-before are those of the channel
+// operations.
 // Semantics: the Go specification, "Select statements".
 #pragma once
 
@@ -239,7 +240,8 @@ concept must_confirm = requires(Case& c) {
   c.confirm();
 };
 
-/// Those of them that take effect in confirm(). The others only ask there whether the wake-up came too early.
+/// Those of these cases that take effect in confirm(). The others only check in confirm() whether the wake-up came too
+/// early.
 template <class Case>
 concept acts_in_confirm = must_confirm<Case> && !requires {
   Case::may_come_early;
@@ -251,7 +253,7 @@ void fix_time(Case& c) noexcept {
   if constexpr (requires { c.fix_time(); }) c.fix_time();
 }
 
-/// Of a case that was woken for: whether it took effect.
+/// For the case of the wake-up: whether it took effect.
 template <class Case>
 bool confirm(Case& c) {
   if constexpr (must_confirm<Case>)
@@ -288,7 +290,8 @@ constexpr void check_awaited_case() {
         "before: std::function<void()> f = [...] {...}; co_await async_select(on_send(ch, std::move(f)))");
 }
 
-/// The wait of a coroutine. The cases are temporaries of the co_await expression, or outlive it: both lie still.
+/// The wait of a coroutine. The cases are temporaries of the co_await expression, or outlive it. In both cases they
+/// stay in place.
 template <class... Cases>
 class [[nodiscard]] select_awaiter : async_awaiter_mark {
  public:
@@ -328,7 +331,7 @@ class [[nodiscard]] select_awaiter : async_awaiter_mark {
   std::optional<state> waiting_;
 };
 
-/// What async_select() returns: to be awaited where it is written, since its cases end there.
+/// The result of async_select(). It must be awaited where it is written, since its cases end there.
 template <class... Cases>
 class [[nodiscard]] select_operation {
  public:
@@ -345,8 +348,8 @@ class [[nodiscard]] select_operation {
 
 }  // namespace detail
 
-/// Receives. The handler takes a std::optional<T> (nullopt: closed and drained), for a chan<void> a bool. Instead of a
-/// handler, a std::optional<T> (a bool) may be given, to be assigned if the case is taken.
+/// A case that receives. The handler takes a std::optional<T> (nullopt: closed and drained); for a chan<void> it takes
+/// a bool. In place of a handler, a std::optional<T> (or a bool) may be given; it is assigned if the case is taken.
 template <detail::receivable Chan, class Handler = detail::no_handler>
 [[nodiscard]] auto on_recv(Chan&& channel, Handler&& handler = {}) {
   using T = typename std::remove_cvref_t<Chan>::value_type;
@@ -354,7 +357,7 @@ template <detail::receivable Chan, class Handler = detail::no_handler>
                                                                 std::forward<Handler>(handler));
 }
 
-/// Sends `value`: an lvalue is copied now, an rvalue is moved from only if the case is taken.
+/// A case that sends `value`. An lvalue is copied now. An rvalue is moved from only if the case is taken.
 template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan>::value_type,
           class Handler = detail::no_handler>
 requires(!detail::sends_void<Chan>) [[nodiscard]] auto on_send(Chan&& channel, Value&& value, Handler&& handler = {}) {
@@ -374,30 +377,31 @@ requires detail::sends_void<Chan>
                                                         std::forward<Handler>(handler));
 }
 
-/// Taken when nothing else was for d, counted from the call of select. Zero or less: if nothing else is ready.
+/// A case that is taken if no other case was taken for d, counted from the call of select. If d is zero or less, it is
+/// taken if no other case is ready.
 template <class Rep, class Period, class Handler = detail::no_handler>
 [[nodiscard]] auto on_timeout(std::chrono::duration<Rep, Period> d, Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
   return detail::timeout_case<Handler>(detail::timeout_operand(d), std::forward<Handler>(handler));
 }
 
-/// Taken when nothing else was until t. A clock other than steady_clock is read now.
+/// A case that is taken if no other case was taken until t. A clock other than steady_clock is read now.
 template <class Clock, class Duration, class Handler = detail::no_handler>
 [[nodiscard]] auto on_timeout(std::chrono::time_point<Clock, Duration> t, Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
   return detail::timeout_case<Handler>(detail::timeout_operand(t), std::forward<Handler>(handler));
 }
 
-/// Ready once a stop is requested; never for a token without a state.
+/// A case that is ready once a stop is requested. A token without a state makes it never ready.
 template <class Handler = detail::no_handler>
 [[nodiscard]] auto on_stop(std::stop_token token, Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
   return detail::event_case<detail::stop_waiter, Handler>(std::forward<Handler>(handler), std::move(token));
 }
 
-/// Ready once the task has ended, in whatever way: get() then does not block, and tells. The task stays where it is,
-/// and is neither joined nor detached meanwhile. Its end happens before the handler. Throws std::logic_error if the
-/// task is empty (default, moved from, detached, or got).
+/// A case that is ready once the task has ended, in whatever way. get() then does not block, and tells how it ended.
+/// The task must stay where it is meanwhile, and must be neither joined nor detached. Its end happens before the
+/// handler. Throws std::logic_error if the task is empty (default, moved from, detached, or got).
 template <class R, class Handler = detail::no_handler>
 [[nodiscard]] auto on_ready(const task<R>& task, Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
@@ -405,14 +409,14 @@ template <class R, class Handler = detail::no_handler>
                                                          *detail::task_access::state(task));
 }
 
-/// Taken at once if, at that instant, no other case could proceed: such a select never blocks.
+/// A case that is taken at once if, at that instant, no other case could proceed. A select with it never blocks.
 template <class Handler = detail::no_handler>
 [[nodiscard]] auto otherwise(Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
   return detail::otherwise_case<Handler>(std::in_place, std::forward<Handler>(handler));
 }
 
-/// Waits until one of the cases takes effect; runs its handler; returns its index. See the top of this file.
+/// Blocks until one of the cases takes effect. Runs its handler and returns its index. See the top of this file.
 template <class... Cases>
 requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&...) std::size_t
     select(Cases&&... cases) {
@@ -435,8 +439,9 @@ requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&.
 }
 
 /// `co_await async_select(on_recv(...), ...)`: as select(), but the coroutine waits instead of a fiber. The handlers
-/// are ordinary functions: what must be awaited then goes behind it, by the index. Write it, and its cases, in the
-/// co_await expression. Also throws, for a timeout, std::bad_alloc and std::system_error (no thread).
+/// are ordinary functions. Code that must be awaited then goes after the co_await; the index tells which case was
+/// taken. Write async_select() and its cases in the co_await expression. For a timeout, also throws std::bad_alloc, and
+/// std::system_error if the thread for a timer cannot be started.
 template <class... Cases>
 requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&...)
     [[nodiscard]] auto async_select(Cases&&... cases) noexcept {

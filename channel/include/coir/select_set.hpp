@@ -1,13 +1,13 @@
-// select over cases that are put together at run time:
+// select over cases that are added at run time:
 //
 //   coir::select_set s;
 //   for (auto& ch : inputs) s.recv(ch, [&](std::optional<int> v) { ... });
 //   s.timeout(1s);
 //   while (...) std::size_t fired = s.wait();  // or, in a coroutine: co_await s.async_wait()
 //
-// Cases are numbered from 0 in the order of their adding. The rules are those of select(); unlike there a set keeps its
-// operands: it holds references to its channels, and its handlers and values by value. wait() may be called again and
-// again; it allocates nothing after the first time.
+// Cases are numbered from 0 in the order in which they are added. The rules are those of select(). Unlike select(), a
+// set keeps its operands: it holds handles to its channels, and holds its handlers and values by value. wait() may be
+// called again and again. It allocates nothing after the first time.
 //
 // Thread safety: a set is used by one fiber or thread at a time. Movable, not copyable.
 #pragma once
@@ -35,7 +35,7 @@ namespace coir::inline COIR_ABI {
 
 namespace detail {
 
-/// A case of a set: prepare() tells the core what to wait for, before each wait; finish() runs the handler, after the
+/// A case of a set. prepare() tells the core what to wait for, before each wait. finish() runs the handler, after the
 /// case has taken effect.
 class set_case {
  public:
@@ -172,9 +172,9 @@ class select_set {
   select_set& operator=(select_set&& other) noexcept;
   ~select_set();
 
-  /// Adds a receive. The handler takes a std::optional<T>, for a chan<void> a bool; or give a std::optional<T> (a bool)
-  /// to be assigned, which must outlive the set. Like all that follow: returns the index of the case; throws
-  /// std::bad_alloc.
+  /// Adds a receive. The handler takes a std::optional<T>; for a chan<void> it takes a bool. In place of a handler, a
+  /// std::optional<T> (or a bool) may be given; it is assigned if the case is taken, and must outlive the set. Like all
+  /// functions that add a case: returns the index of the case, does not block, and throws std::bad_alloc.
   template <detail::receivable Chan, class Handler = detail::no_handler>
   std::size_t recv(Chan&& channel, Handler&& handler = {}) {
     using T = typename std::remove_cvref_t<Chan>::value_type;
@@ -183,8 +183,8 @@ class select_set {
         std::make_unique<detail::set_recv<T, kept>>(std::forward<Chan>(channel), std::forward<Handler>(handler)));
   }
 
-  /// Adds a send. A value that can be copied is kept, and each time that the case is taken a copy is sent; one that
-  /// cannot is sent once, and from then on the case is never ready.
+  /// Adds a send. A value that can be copied is kept, and a copy is sent each time that the case is taken. A value that
+  /// cannot be copied is sent once; from then on the case is never ready.
   template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan>::value_type,
             class Handler = detail::no_handler>
   requires(!detail::sends_void<Chan>) std::size_t send(Chan&& channel, Value&& value, Handler&& handler = {}) {
@@ -201,7 +201,7 @@ class select_set {
         std::forward<Chan>(channel), detail::unit{}, std::forward<Handler>(handler)));
   }
 
-  /// Adds a timeout: d from the beginning of each wait, or t.
+  /// Adds a timeout: either d, counted from the beginning of each wait, or the time t.
   template <class Rep, class Period, class Handler = detail::no_handler>
   std::size_t timeout(std::chrono::duration<Rep, Period> d, Handler&& handler = {}) {
     return add_timeout(detail::timeout_operand(d), std::forward<Handler>(handler));
@@ -220,7 +220,8 @@ class select_set {
   }
 
   /// Adds a case that is ready once the task has ended; see on_ready(). The task must outlive the set and stay where it
-  /// is; once it is empty, got for example, the case is never ready. Throws std::logic_error if it is empty now.
+  /// is. Once the task is empty, after get() for example, the case is never ready. Throws std::logic_error if the task
+  /// is empty now.
   template <class R, class Handler = detail::no_handler>
   std::size_t ready(const task<R>& t, Handler&& handler = {}) {
     detail::check_plain_handler<std::decay_t<Handler>>();
@@ -229,7 +230,7 @@ class select_set {
   template <class R, class Handler = detail::no_handler>
   std::size_t ready(const task<R>&& t, Handler&& handler = {}) = delete;  // it would not outlive the set
 
-  /// Adds the case that is taken if no other one is ready: wait() then never blocks.
+  /// Adds the case that is taken if no other case is ready. With it, wait() never blocks.
   template <class Handler = detail::no_handler>
   std::size_t otherwise(Handler&& handler = {}) {
     detail::check_plain_handler<std::decay_t<Handler>>();
@@ -237,13 +238,14 @@ class select_set {
         std::make_unique<detail::set_otherwise<std::decay_t<Handler>>>(std::in_place, std::forward<Handler>(handler)));
   }
 
-  /// Waits until one of the cases takes effect; runs its handler; returns its index. Throws closed_channel,
-  /// `cancelled`, and what the handler throws. The handler may add cases, and may wait; it must not destroy or move the
+  /// Blocks until one of the cases takes effect. Runs its handler and returns its index. Throws closed_channel,
+  /// `cancelled`, and what the handler throws. The handler may add cases, and may wait. It must not destroy or move the
   /// set.
   std::size_t wait();
 
-  /// `co_await set.async_wait()`: as wait(), but the coroutine waits instead of a fiber. The set must stay where it
-  /// is meanwhile. Also throws, for a timeout, std::bad_alloc and std::system_error (no thread).
+  /// `co_await set.async_wait()`: as wait(), but the coroutine waits instead of a fiber. The set must stay where it is
+  /// meanwhile. For a timeout, also throws std::bad_alloc, and std::system_error if the thread for a timer cannot be
+  /// started.
   [[nodiscard]] auto async_wait() noexcept { return operation(*this); }
 
   /// How many cases there are.
@@ -283,7 +285,7 @@ class select_set {
     select_set& set_;
   };
 
-  /// Prepares the cases; lets one that seems ready take effect. Returns its index, or size().
+  /// Prepares the cases and lets one that seems ready take effect. Returns its index, or size().
   std::size_t take_now();
   std::size_t add(std::unique_ptr<detail::set_case> added);
   template <class Handler>

@@ -1,4 +1,4 @@
-// Time: sleep_for() and sleep_until() (sleep.hpp); timers and tickers that send to a channel, or call a function, when
+// Time: sleep_for() and sleep_until() (sleep.hpp). Timers and tickers, which send to a channel or call a function when
 // a time is over:
 //
 //   coir::select(coir::on_recv(answers, use), coir::on_recv(coir::after(100ms), [](auto) { give_up(); }));
@@ -9,19 +9,19 @@
 //   coir::timer idle = coir::after_func(30s, [&] { disconnect(); });
 //   while (auto m = in.recv()) { handle(*m);  idle.reset(30s); }
 //
-// A tick is the time at which it was sent. It is never early; how late depends on the load, as for a sleep
-// (sleep.hpp). The channels hold one tick and are never closed.
+// The value of a tick is the time at which it was sent. A tick is never early. How late it is depends on the load, as
+// for a sleep (sleep.hpp). The channels hold one tick and are never closed.
 //
-// Any duration: one that is zero or negative is over at once, hours::max() is clamped to some 290 years.
+// Any duration is allowed. A zero or negative duration is over at once. hours::max() is clamped to some 290 years.
 //
-// From fibers and from plain threads; every member of one timer may be called from any number of them at a time
-// (but for moving and destroying it). A timer that a fiber has set counts with its runtime: no deadlock is reported
-// while it is pending, but run() does not wait for it, and once the runtime has ended it never fires.
+// Fibers and plain threads may use timers. Any number of them may call the members of one timer at a time, except for
+// moving and destroying it. A timer that a fiber has set counts with the fiber's runtime: no deadlock is reported while
+// the timer is pending, but run() does not wait for it. Once the runtime has ended, the timer never fires.
 //
 // Happens-before: what a fiber did before it set the timer happens before after_func's f, and before a receive of the
 // tick returns.
 //
-// Semantics: Go's package time, since 1.23: after stop() or reset() no tick of before is received.
+// Semantics: Go's package time, since 1.23: after stop() or reset(), no earlier tick is received.
 #pragma once
 
 #include <chrono>
@@ -41,8 +41,9 @@
 
 namespace coir::inline COIR_ABI {
 
-/// A channel that gets one tick when d is over. If it is dropped before, so is the timer, and its memory.
-/// Throws std::bad_alloc, std::system_error (no thread, outside a runtime).
+/// Returns a channel that gets one tick when d is over. If the channel is dropped before, its timer is dropped too, and
+/// the memory freed. Does not block. Throws std::bad_alloc. Throws std::system_error if the timer needs a thread that
+/// cannot be started: in a plain thread, or in a fiber whose processor was taken away.
 template <class Rep, class Period>
 [[nodiscard]] recv_chan<std::chrono::steady_clock::time_point> after(std::chrono::duration<Rep, Period> d) {
   using ticks = chan<std::chrono::steady_clock::time_point>;
@@ -54,8 +55,8 @@ template <class Rep, class Period, class F>
 [[nodiscard]] timer after_func(std::chrono::duration<Rep, Period> d, F&& f,
                                source_location at = source_location::current());
 
-/// Fires once when its time is over: sends a tick to c(), or calls the function of after_func(). Movable; one that was
-/// moved from fires no more. Its destructor stops it.
+/// Fires once when its time is over: sends a tick to c(), or calls the function of after_func(). Movable. A moved-from
+/// timer does not fire. The destructor stops the timer.
 class timer {
  public:
   using channel = recv_chan<std::chrono::steady_clock::time_point>;
@@ -76,19 +77,20 @@ class timer {
     if (call_ != nullptr) call_->drop();
   }
 
-  /// Where the tick goes; the nil channel for after_func().
+  /// The channel that gets the tick. The nil channel for after_func().
   channel c() const noexcept { return detail::chan_access::make<chan<std::chrono::steady_clock::time_point>>(ticks_); }
 
-  /// True: it was pending, and does not fire. False: it had fired (whether the tick was received or not), or had been
-  /// stopped. An unread tick is gone either way; a call of f that has begun goes on. Never blocks.
+  /// Stops the timer. True: it was pending, and will not fire. False: it had fired (whether the tick was received or
+  /// not) or had been stopped. In both cases an unread tick is discarded, and a call of f that has begun goes on. Never
+  /// blocks.
   bool stop() noexcept {
     detail::decide(detail::operation::timer, this);
     if (call_ != nullptr) return call_->stop();
     return ticks_.get() != nullptr && detail::stop_ticks(*ticks_.get());
   }
 
-  /// Stops it, and lets it fire (again) when d is over. Whether it was pending. Throws as after(); std::logic_error if
-  /// it was moved from.
+  /// Stops the timer and lets it fire (again) when d is over. Returns whether it was pending. Throws as after(), and
+  /// std::logic_error if the timer was moved from.
   template <class Rep, class Period>
   bool reset(std::chrono::duration<Rep, Period> d) {
     detail::decide(detail::operation::timer, this);
@@ -108,12 +110,12 @@ class timer {
   detail::delayed_call* call_ = nullptr;
 };
 
-/// Calls f() in a fiber of its own in the calling fiber's runtime when d is over, unless the timer is stopped or
-/// destroyed before: keep it. As with go(), an exception that leaves f ends the process. A call that is pending does
-/// not keep run() from draining; it is then not made. f is destroyed with the timer, or when its last call has
-/// returned, whichever is later; after reset() it may be called again, and while it is still running.
-/// Throws not_in_runtime outside a fiber, std::bad_alloc; std::system_error (no thread for a timer) if the fiber's
-/// processor was taken away.
+/// Calls f() when d is over, in a fiber of its own in the calling fiber's runtime, unless the timer is stopped or
+/// destroyed before. So keep the timer. As with go(), an exception that leaves f ends the process. A pending call does
+/// not keep run() from draining; the call is then not made. f is destroyed with the timer or when its last call has
+/// returned, whichever is later. After reset(), f may be called again, even while an earlier call is running. Does not
+/// block. Throws not_in_runtime outside a fiber, std::bad_alloc, and std::system_error if the fiber's processor was
+/// taken away and the thread for a timer cannot be started.
 template <class Rep, class Period, class F>
 timer after_func(std::chrono::duration<Rep, Period> d, F&& f, source_location at) {
   static_assert(std::is_invocable_v<std::decay_t<F>&>, "coir: a fiber's function takes no arguments (capture instead)");
@@ -123,14 +125,14 @@ timer after_func(std::chrono::duration<Rep, Period> d, F&& f, source_location at
   return t;
 }
 
-/// Sends a tick to c() every d, on schedule: the n-th is due n times d after it was made or reset. One that comes while
-/// the one before lies unread is dropped, and one whose time has passed unnoticed is skipped, so that a slow reader
-/// gets fewer ticks and no burst. Movable; its destructor stops it.
+/// Sends a tick to c() every d, on schedule: the n-th tick is due n times d after the ticker was made or reset. A tick
+/// that comes while the tick before is unread is dropped. A tick whose time has passed unnoticed is skipped. So a slow
+/// reader gets fewer ticks and no burst. Movable. The destructor stops the ticker.
 class ticker {
  public:
   using channel = timer::channel;
 
-  /// Throws std::invalid_argument for a period that is not positive, else as after().
+  /// Throws std::invalid_argument if the period is not positive; otherwise as after().
   template <class Rep, class Period>
   explicit ticker(std::chrono::duration<Rep, Period> d)
       : ticks_(detail::make_ticks(detail::deadline_after(checked(d)), detail::clamped_nanoseconds(d))) {}
@@ -145,14 +147,15 @@ class ticker {
 
   channel c() const noexcept { return detail::chan_access::make<chan<std::chrono::steady_clock::time_point>>(ticks_); }
 
-  /// No more ticks; one that is unread is gone. Whether it was running. Never blocks.
+  /// Stops the ticker and discards an unread tick. Returns whether the ticker was running. Never blocks.
   bool stop() noexcept {
     detail::decide(detail::operation::timer, this);
     return ticks_.get() != nullptr && detail::stop_ticks(*ticks_.get());
   }
 
-  /// Starts it anew, with the period d: the first tick comes when d is over. Whether it was running. Throws as the
-  /// constructor (it goes on as it was if d is not positive); std::logic_error if it was moved from.
+  /// Starts the ticker anew with the period d. The first tick comes when d is over. Returns whether the ticker was
+  /// running. Throws as the constructor; if d is not positive, the ticker goes on as it was. Throws std::logic_error if
+  /// the ticker was moved from.
   template <class Rep, class Period>
   bool reset(std::chrono::duration<Rep, Period> d) {
     detail::decide(detail::operation::timer, this);

@@ -1,4 +1,5 @@
-// Exploration: a test runs a program under many schedules of coir's choosing, on one thread and in virtual time, and
+// Exploration: a test runs a program under many schedules that coir chooses, on one thread and in virtual time. It can
+// run a failing schedule again.
 // plays a failing schedule again.
 //
 //   TEST(Transfer, KeepsTheSum) {
@@ -12,12 +13,12 @@
 //     EXPECT_TRUE(e) << e;
 //   }
 //
-// A program that includes this header links the target coir::explore instead of coir::coir: the same library, with a
-// decision before every operation that other fibers could see. Both in one program do not link.
+// A program that includes this header links the target coir::explore instead of coir::coir. It is the same library,
+// with a decision before every operation that other fibers could see. A program that uses both targets does not link.
 //
-// The function runs as main of a fresh runtime for each schedule. At each decision the strategy says which fiber goes
-// on. Time is virtual (<coir/simulate.hpp>): it moves only when every fiber is blocked, and then to the next deadline.
-// A schedule fails by
+// The function runs as the main function of a fresh runtime for each schedule. At each decision, the strategy says
+// which fiber goes on. Time is virtual (<coir/simulate.hpp>): it moves only when every fiber is blocked, and then to
+// the next deadline. A schedule fails by one of these:
 //   exception       an exception leaves the function or a `go` fiber
 //   assertion       an assertion of GoogleTest fails; the test learns of it by the exploration alone
 //   deadlock        all fibers are blocked and no timer is pending, or fibers are left blocked at the end
@@ -25,13 +26,14 @@
 //   nondeterminism  the program does not do the same again under the same schedule
 // A failed schedule is shrunk before it is reported.
 //
-// In an exploration blocking(f) runs f inline. Plain threads that use coir, second runtimes, and operations on
-// descriptors throw std::logic_error. What does not go by coir (an atomic variable, a std::mutex) is no decision.
+// In an exploration, blocking(f) runs f inline. Plain threads that use coir, second runtimes, and operations on
+// descriptors throw std::logic_error. An operation that does not use coir (on an atomic variable, on a std::mutex) is
+// no decision.
 //
-// Environment: COIR_SCHEDULE replays that schedule instead, in every explore() of the process; COIR_SCHEDULES and
+// Environment: COIR_SCHEDULE replays that schedule instead, in every explore() of the process. COIR_SCHEDULES and
 // COIR_SEED override the options.
 //
-// Thread safety: each call explores on its own thread, and is called outside a fiber.
+// Thread safety: each call explores on the thread that makes it. It must be made outside a fiber.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +49,7 @@
 
 namespace coir::inline COIR_ABI {
 
-/// How schedules are chosen: one of the next three.
+/// How schedules are chosen. random_walk(), pct() and dfs() make a strategy.
 class exploration_strategy {
  public:
   enum class kind : std::uint8_t { random_walk, pct, dfs };
@@ -61,18 +63,18 @@ class exploration_strategy {
   unsigned parameter_;
 };
 
-/// At each decision any runnable fiber, with equal probability.
+/// Chooses any runnable fiber at each decision, with equal probability.
 constexpr exploration_strategy random_walk() noexcept { return {exploration_strategy::kind::random_walk, 0}; }
 
 /// Probabilistic concurrency testing (Burckhardt, Kothari, Musuvathi, Nagarakatte: "A Randomized Scheduler with
-/// Probabilistic Guarantees of Finding Bugs", ASPLOS 2010). Fibers have random priorities, and at depth - 1 random
-/// decisions the running one loses its own. A bug that needs `depth` ordering constraints among n fibers and k
-/// decisions is found by a schedule with a probability of at least 1 / (n * k^(depth - 1)). A `yield`, and a poll that
+/// Probabilistic Guarantees of Finding Bugs", ASPLOS 2010). Fibers have random priorities. At depth - 1 random
+/// decisions, the running fiber loses its priority. A schedule finds a bug that needs `depth` ordering constraints
+/// among n fibers and k decisions with a probability of at least 1 / (n * k^(depth - 1)). A `yield`, and a poll that
 /// finds nothing (`otherwise`, a try operation), lowers the priority of its fiber, so that polling loops end.
 constexpr exploration_strategy pct(unsigned depth) noexcept { return {exploration_strategy::kind::pct, depth}; }
 
-/// Every schedule with at most so many preemptions (a fiber that could go on does not), depth first. After a yield
-/// another fiber goes on, which is no preemption.
+/// Runs every schedule with at most `max_preemptions` preemptions, depth first. A preemption is a decision at which a
+/// fiber that could go on does not. After a yield another fiber goes on, which is no preemption.
 constexpr exploration_strategy dfs(unsigned max_preemptions) noexcept {
   return {exploration_strategy::kind::dfs, max_preemptions};
 }
@@ -81,23 +83,23 @@ struct explore_options {
   std::uint64_t schedules = 10'000;  ///< at most
   exploration_strategy strategy = pct(3);
   std::uint64_t seed = 1;
-  std::uint64_t max_steps = 1'000'000;  ///< decisions of one schedule; beyond them it is a livelock
+  std::uint64_t max_steps = 1'000'000;  ///< decisions of one schedule; more of them are a livelock
   std::uint64_t shrink_budget = 1'000;  ///< schedules that shrinking a failed one may take
-  /// Of one schedule, in real time. A program that blocks the only thread (a std::mutex held across a decision, a loop
-  /// without a decision) cannot be unwound: the process ends with a report.
+  /// The limit for one schedule, in seconds of real time. A program that blocks the only thread (a std::mutex held
+  /// across a decision, a loop without a decision) cannot be unwound. The process then ends with a report.
   double max_seconds = 60;
-  /// A file of schedules, one a line, that are tried first; '#' begins a comment. One that the program has outgrown is
-  /// followed as far as it goes. Empty: none.
+  /// A file of schedules, one in each line, that are tried first. A '#' begins a comment. If the program has changed so
+  /// that it cannot follow a schedule to the end, the schedule is followed as far as possible. Empty: no file.
   std::string corpus = {};
 };
 
 enum class failure_kind : std::uint8_t { none, exception, assertion, deadlock, livelock, nondeterminism };
 
-/// "deadlock"
+/// The name of the kind, for example "deadlock".
 const char* to_string(failure_kind kind) noexcept;
 std::ostream& operator<<(std::ostream& out, failure_kind kind);
 
-/// What an exploration has found.
+/// The result of an exploration.
 class exploration {
  public:
   using failure = failure_kind;
@@ -107,17 +109,18 @@ class exploration {
   explicit operator bool() const noexcept { return !failed(); }
 
   failure_kind kind() const noexcept { return kind_; }
-  /// What failed, in one line or a few; empty if nothing did.
+  /// What failed, in one or a few lines. Empty if nothing failed.
   const std::string& what() const noexcept { return what_; }
-  /// The shrunk schedule that fails, for replay() and COIR_SCHEDULE; of a passing exploration the last one.
+  /// The shrunk schedule that fails, for replay() and COIR_SCHEDULE. For a passing exploration, the last schedule.
   const std::string& schedule() const noexcept { return schedule_; }
-  /// How many have been run, without those that shrinking took.
+  /// How many schedules were run, without those that shrinking took.
   std::uint64_t schedules() const noexcept { return schedules_; }
-  /// Decisions of the failed schedule, or of the last one.
+  /// The number of decisions of the failed schedule, or of the last one.
   std::uint64_t steps() const noexcept { return steps_; }
-  /// dfs() has run every schedule within its bound.
+  /// Whether dfs() has run every schedule within its bound.
   bool exhausted() const noexcept { return exhausted_; }
-  /// All of it: what failed, each fiber with its stack and what it waits on, the last decisions, the schedule.
+  /// The whole report: what failed, each fiber with its stack and what it waits on, the last decisions, and the
+  /// schedule.
   const std::string& report() const noexcept { return report_; }
 
  private:
@@ -132,7 +135,7 @@ class exploration {
   std::string report_;
 };
 
-/// The report; of a passing exploration one line.
+/// Writes the report; for a passing exploration, one line.
 std::ostream& operator<<(std::ostream& out, const exploration& e);
 
 namespace detail {
@@ -141,10 +144,10 @@ exploration replay_function(const std::string& schedule, const explore_options& 
                             source_location at);
 }  // namespace detail
 
-/// Runs f under schedules of the strategy's choosing until one fails. f is called once for each, always on the calling
-/// thread. Prints nothing, but for its progress if that takes long and stderr is a terminal. Throws std::logic_error
-/// (inside a fiber or an exploration), std::invalid_argument (a malformed COIR_SCHEDULE, COIR_SCHEDULES, COIR_SEED or
-/// corpus), std::bad_alloc.
+/// Runs f under schedules that the strategy chooses, until one fails. Calls f once for each schedule, always on the
+/// calling thread. Prints nothing, except its progress if that takes long and stderr is a terminal. Throws
+/// std::logic_error inside a fiber or an exploration; std::invalid_argument if COIR_SCHEDULE, COIR_SCHEDULES, COIR_SEED
+/// or the corpus is malformed; and std::bad_alloc.
 template <class F>
 exploration explore(const explore_options& o, F&& f, source_location at = source_location::current()) {
   return detail::explore_function(o, std::function<void()>(std::ref(f)), at);
@@ -154,8 +157,8 @@ exploration explore(F&& f, source_location at = source_location::current()) requ
   return explore(explore_options{}, std::forward<F>(f), at);
 }
 
-/// Runs f once, under that schedule. If f does not do what it did when that was recorded, the kind is nondeterminism.
-/// Throws as explore() does, and std::invalid_argument if `schedule` is none.
+/// Runs f once, under that schedule. If f does not do the same as when the schedule was recorded, the kind is
+/// nondeterminism. Throws as explore() does, and std::invalid_argument if `schedule` is not a schedule.
 template <class F>
 exploration replay(const std::string& schedule, F&& f, source_location at = source_location::current()) {
   return detail::replay_function(schedule, explore_options{}, std::function<void()>(std::ref(f)), at);
@@ -166,8 +169,8 @@ exploration replay(const std::string& schedule, const explore_options& o, F&& f,
   return detail::replay_function(schedule, o, std::function<void()>(std::ref(f)), at);
 }
 
-/// A choice of the program's own, from 0 to n - 1, made by the strategy and recorded with the schedule. Outside an
-/// exploration it is 0. Throws std::invalid_argument if n is 0.
+/// A choice that the program makes: a number from 0 to n - 1. The strategy chooses it, and the schedule records it.
+/// Outside an exploration it is 0. Throws std::invalid_argument if n is 0.
 unsigned choose(unsigned n);
 
 }  // namespace coir

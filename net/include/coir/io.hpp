@@ -131,8 +131,9 @@ struct process_options {
 class process {
  public:
   /// Starts argv[0] with these arguments. The program is searched for in PATH, as a shell does. It starts with no
-  /// signal blocked or ignored. Throws std::system_error if the program does not exist or cannot be started, and
-  /// std::invalid_argument if argv is empty or contains a zero byte.
+  /// signal blocked or ignored. Throws std::system_error if the program does not exist or cannot be started. Throws
+  /// std::invalid_argument if argv or its first string is empty, if an argument, the directory or the environment
+  /// contains a zero byte, or if `in` or `out` is to_out.
   explicit process(std::vector<std::string> argv, process_options options = {});
 
   /// Unless the process was detached, closes the pipes and waits for its end. Cancellation does not interrupt this

@@ -57,7 +57,8 @@ class tcp_stream : public socket_stream {
   /// Closed.
   tcp_stream() noexcept : socket_stream(kind::tcp) {}
 
-  /// Connects. If the second form reports an error, it returns a closed stream.
+  /// Connects. If the second form reports an error, it returns a closed stream. Both forms throw std::invalid_argument
+  /// if the endpoint has no IP address.
   static tcp_stream connect(const endpoint& to);
   static tcp_stream connect(const endpoint& to, std::error_code& error);
 
@@ -80,8 +81,9 @@ class unix_stream : public socket_stream {
  public:
   unix_stream() noexcept : socket_stream(kind::local) {}
 
-  /// Connects. While the listener's queue is full it tries again, at least every 10 ms, since the system does not say
-  /// when there is room.
+  /// Connects. While the listener's queue is full, it tries again, at least every 10 ms, since the system does not say
+  /// when there is room. If the second form reports an error, it returns a closed stream. Both forms throw
+  /// std::invalid_argument if the endpoint is not the path or the name of a local socket.
   static unix_stream connect(const endpoint& to);
   static unix_stream connect(const endpoint& to, std::error_code& error);
 
@@ -127,18 +129,21 @@ class tcp_listener : public listener {
   tcp_stream accept();
   tcp_stream accept(std::error_code& error);
 
-  /// nullopt: accept() would block.
+  /// Accepts a connection without blocking. nullopt: accept() would block. Throws std::system_error.
   std::optional<tcp_stream> try_accept();
 };
 
 class unix_listener : public listener {
  public:
-  /// Creates the socket's file, which must not exist yet. close() and the destructor remove it.
+  /// Binds and listens. Creates the socket's file, which must not exist yet; an abstract name has no file. close() and
+  /// the destructor remove the file. Throws std::system_error, and std::invalid_argument if the endpoint is not the
+  /// path or the name of a local socket.
   explicit unix_listener(const endpoint& at, listen_options options = {});
   ~unix_listener() { close(); }
   unix_listener(unix_listener&&) noexcept = default;
   unix_listener& operator=(unix_listener&& other) noexcept;
 
+  /// accept() and try_accept() do the same as those of tcp_listener.
   unix_stream accept();
   unix_stream accept(std::error_code& error);
   std::optional<unix_stream> try_accept();

@@ -1,5 +1,5 @@
-// Stackless coroutines: an async<T> is a C++20 coroutine that the processors run beside the fibers. It costs its frame,
-// some 100 to 200 bytes, where a fiber costs a page at least; in return it can wait only by `co_await`.
+// Stackless coroutines. An async<T> is a C++20 coroutine that the processors run beside the fibers. It costs its frame,
+// some 100 to 200 bytes; a fiber costs a page at least. In return, an async can wait only by `co_await`.
 //
 //   coir::async<int> sum(coir::recv_chan<int> numbers) {
 //     int total = 0;
@@ -7,28 +7,33 @@
 //     co_return total;
 //   }
 //   coir::task<int> t = coir::spawn(sum(ch));      // runs beside the caller; t.get() joins
-//   int total = co_await sum(ch);                  // in a coroutine: runs as a part of it
+//   int total = co_await sum(ch);                  // in a coroutine: sum runs as a part of it
 //
-// An async can await another async, a task, async_sleep(), async_select(), and the operations named async_... of
-// channels, tasks, locks and the other primitives (docs/async.md). Anything else does not compile: nothing would say
-// which thread resumes the coroutine, and where.
+// An async can await another async, a task, async_sleep(), async_select(), and the operations of channels, tasks, locks
+// and the other primitives whose names begin with async_ (docs/async.md). To await anything else does not compile,
+// since nothing would say which thread resumes the coroutine, and where.
 //
-// Lazy: nothing runs before the async is awaited or spawned; one that never is is destroyed with its arguments. Once
-// spawned it is like a fiber in all that can be seen: it has an id and a name, counts for draining and deadlocks (and
-// is listed there), is cancelled through its task, and what it awaits then throws `cancelled`. An exception that leaves
-// it goes to the coroutine that awaits it or to the caller that joins it. It may be resumed by another OS thread after
-// each co_await.
+// An async is lazy: it does not run before it is awaited or spawned. An async that is neither awaited nor spawned is
+// destroyed with its arguments.
 //
-// Between two co_awaits it runs as a fiber does, on a stack of the runtime; calls that block are allowed and block that
-// stack: it is then no cheaper than a fiber. A guard of coir::uncancellable holds across co_await too.
+// A spawned async behaves like a fiber. It has an id and a name. A runtime that drains waits for it, deadlock detection
+// counts it, and the report of a deadlock lists it. Its task cancels it; the operation that it awaits then throws
+// `cancelled`. An exception that leaves an async goes to the coroutine that awaits it, or to the caller that joins it.
+// If it was started with go(), the exception ends the process, as that of a `go` fiber does. Another OS thread may
+// resume the async after each co_await.
 //
-// Beware, as with all coroutines: parameters taken by reference, and the captures of a lambda, must outlive the
-// coroutine, which keeps neither alive. spawn() and go() accept a function that returns an async, and keep it until the
-// end: coir::spawn([ch]() -> coir::async<void> { ... }).
+// Between two co_awaits an async runs on a stack of the runtime, as a fiber does. It may call functions that block.
+// Such a call blocks the stack, and the async is then no cheaper than a fiber. A guard of coir::uncancellable holds
+// across co_await too.
 //
-// Happens-before: as for fibers; what runs before a co_await happens before what runs after it.
-// Allocation: a frame for each call of a coroutine, from the runtime's pools. Waiting allocates nothing,
-// but once for an async that has a name, a stop token or a fiber_local: room to take them along from fiber to fiber.
+// Beware, as with all coroutines: the objects that reference parameters refer to, and the captures of a lambda, must
+// outlive the coroutine. The coroutine keeps neither alive. spawn() and go() accept a function that returns an async,
+// and keep that function until the coroutine has ended: coir::spawn([ch]() -> coir::async<void> { ... }).
+//
+// Happens-before: as for fibers. The code before a co_await happens before the code after it.
+// Allocation: each call of a coroutine allocates a frame, from the runtime's pools. A wait without a deadline allocates
+// nothing, with one exception: an async that has a name, a stop token or a fiber_local allocates once, to carry these
+// from fiber to fiber. If there is no memory for that, the process ends with a report.
 #pragma once
 
 #include <atomic>
@@ -53,7 +58,7 @@ namespace coir::inline COIR_ABI {
 
 namespace detail {
 
-/// Ends the process: see first_suspension.
+/// Ends the process with a report; see first_suspension.
 [[noreturn]] void report_misplaced_promise() noexcept;
 
 template <class A>
@@ -65,7 +70,8 @@ concept has_free_co_await = requires(A&& a) {
   operator co_await(static_cast<A&&>(a));
 };
 
-/// An awaiter that lies still until the end of the co_await expression. GCC 12 would copy what is not made there.
+/// Refers to an awaiter that stays in place until the end of the co_await expression. GCC 12 would copy an awaiter that
+/// is not made in that expression.
 template <class A>
 class borrowed_awaiter : async_awaiter_mark {
  public:
@@ -82,7 +88,7 @@ class borrowed_awaiter : async_awaiter_mark {
   A* awaiter_;
 };
 
-/// What awaits in the name of an operand of co_await: what its operator says, or itself.
+/// The awaiter of an operand of co_await: the result of its operator co_await, or the operand itself.
 template <class A>
 auto awaiter_of(A&& a) {
   if constexpr (has_member_co_await<A>)
@@ -103,10 +109,10 @@ class async_promise_base : public async_promise_mark {
   static void* operator new(std::size_t size) { return allocate_record(size, frame_alignment); }
   static void operator delete(void* p, std::size_t size) noexcept { free_record(p, size, frame_alignment); }
 
-  // GCC 12 miscompiles a coroutine that declares no variable and awaits in the condition of an if, a switch or a loop:
-  // it puts that condition at the beginning of the frame, before what every frame begins with. A handle of it then
-  // means another place than the frame, and what resumes it jumps to wherever. It shows before anything has run, since
-  // the promise is not where a handle of the frame has it either.
+  // GCC 12 miscompiles a coroutine that declares no variable and awaits in the condition of an if, a switch or a loop.
+  // It puts the condition at the beginning of the frame, before the part that every frame begins with. A coroutine
+  // handle then does not point to the frame, and resuming it jumps to an arbitrary address. The error can be detected
+  // before anything has run: the promise is not where the handle says it is either.
   struct first_suspension {
     bool await_ready() const noexcept { return false; }
     template <class Promise>
@@ -146,16 +152,17 @@ class async_promise_base : public async_promise_mark {
     if constexpr (awaitable_in_async<A>)
       return awaiter_of(static_cast<A&&>(awaited));
     else
-      return std::suspend_never();  // to say no more than that
+      return std::suspend_never();  // avoids further error messages
   }
 
   void unhandled_exception() noexcept { error = std::current_exception(); }
 
-  std::coroutine_handle<> awaited_by;  ///< null: it is the outermost
+  std::coroutine_handle<> awaited_by;  ///< null: this is the outermost coroutine
   std::exception_ptr error;
 
  protected:
-  // Compilers do not ask for more. And in a better aligned promise what first_suspension looks for would not show.
+  // Compilers do not ask for more. If the promise had a larger alignment, first_suspension could not detect the error
+  // that it looks for.
   static constexpr std::size_t frame_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
  private:
@@ -219,7 +226,7 @@ class [[nodiscard("an async does nothing until it is awaited or spawned")]] asyn
   using result_type = T;
   using promise_type = detail::async_promise<T>;
 
-  /// An empty one, that stands for no coroutine.
+  /// An empty async, which stands for no coroutine.
   async() noexcept = default;
   async(async && other) noexcept : frame_(std::exchange(other.frame_, {})) {}
   async& operator=(async&& other) noexcept {
@@ -231,12 +238,13 @@ class [[nodiscard("an async does nothing until it is awaited or spawned")]] asyn
   }
   ~async() { drop(); }
 
-  /// Whether this stands for a coroutine: neither empty, nor moved from, awaited or spawned.
+  /// Whether this stands for a coroutine. False if it is empty, moved from, awaited or spawned.
   bool valid() const noexcept { return static_cast<bool>(frame_); }
   explicit operator bool() const noexcept { return valid(); }
 
-  /// `co_await f()`, `co_await std::move(a)`: runs it to its end as a part of the calling coroutine; its result, or
-  /// rethrows what it threw. Leaves the async empty. Throws std::logic_error on an empty one.
+  /// `co_await f()`, `co_await std::move(a)`: runs the coroutine to its end as a part of the calling coroutine. Returns
+  /// its result or rethrows the exception that left it. Leaves the async empty. It is not a cancellation point itself.
+  /// Throws std::logic_error if the async is empty.
   auto operator co_await()&& {
     if (!valid()) detail::throw_empty_async();
     return awaiter(std::move(*this));
@@ -317,7 +325,7 @@ struct async_record final : stackless, task_result<T> {
   static void destroy_this(task_result<T>* r) noexcept { destroy_record(static_cast<async_record*>(r)); }
 };
 
-/// The record of one that nobody joins: smaller. What it throws is its fiber's.
+/// The record of an async that nobody joins. It is smaller. An exception that leaves the async leaves its fiber too.
 struct go_async_record final : stackless, start_record {
   go_async_record(scheduler& home, std::coroutine_handle<async_promise<void>> outermost, source_location where) noexcept
       : stackless(home, outermost), start_record(&go_async_record::enter, where) {
@@ -328,7 +336,8 @@ struct go_async_record final : stackless, start_record {
 };
 
 struct async_access {
-  /// Starts the async, with a new record that owns its frame and itself, or else is its task's.
+  /// Starts the async with a new record, which owns the frame. The record owns itself, or it belongs to the task of the
+  /// async.
   template <class Record, class T>
   static Record* start(scheduler& home, async<T>&& a, source_location where) {
     if (!a.valid()) throw_empty_async();
@@ -340,7 +349,7 @@ struct async_access {
   }
 };
 
-/// A function that returns an async: a coroutine, mostly a lambda.
+/// A function that returns an async. Usually it is a lambda that is a coroutine.
 template <class F>
 concept async_function = std::invocable < std::decay_t<F>
 & > &&is_async<std::invoke_result_t<std::decay_t<F>&>>;
@@ -368,8 +377,9 @@ void go_in(scheduler& where, F&& f, source_location at) {
 
 }  // namespace detail
 
-// go(async<void>), spawn(async<T>) -> task<T>, and the same with a function that returns an async, are the functions of
-// <coir/runtime.hpp>, which find these.
+// For coir::go(async<void>) and coir::spawn(async<T>), which returns a task<T>, and for the same functions when they
+// get a function that returns an async. <coir/runtime.hpp> declares them; they find the functions here. They throw
+// std::logic_error if the async is empty.
 template <class T>
 task<T> spawn_in(detail::scheduler& where, async<T>&& a, source_location at) {
   return detail::task_access::handle<T>(detail::async_access::start<detail::async_record<T>>(where, std::move(a), at));
@@ -383,7 +393,7 @@ auto spawn_in(detail::scheduler& where, F&& f, source_location at) {
 
 namespace detail {
 
-/// A join: until the task's fiber has ended.
+/// A join: the wait for the end of the task's fiber.
 class task_state::end_wait final : public queued_wait {
  public:
   explicit end_wait(task_state& of) noexcept : of_(&of) {}
@@ -411,7 +421,7 @@ class [[nodiscard]] timed_end_awaiter : public timed_queue_awaiter<task_state::e
   bool await_resume() { return queue_awaiter::await_resume() == wake::fired; }
 };
 
-/// As task::get(), but that the coroutine waits.
+/// As task::get(), but the coroutine waits instead of a fiber.
 template <class T>
 class [[nodiscard]] task_awaiter : public end_awaiter {
  public:
@@ -427,8 +437,9 @@ class [[nodiscard]] task_awaiter : public end_awaiter {
 
 }  // namespace detail
 
-/// `co_await t`: as t.get(), for coroutines. The task must stay where it is meanwhile. Throws std::logic_error on an
-/// empty one, `cancelled` if the calling async is (the task is then as before).
+/// `co_await t`: as t.get(), but the coroutine waits instead of a fiber. The task must stay where it is meanwhile.
+/// Throws what get() throws: std::logic_error on an empty task, and `cancelled` if the calling async is cancelled and
+/// would have to wait (the task is then as before).
 template <class T>
 auto operator co_await(task<T>& t) {
   return detail::task_awaiter<T>(t);
@@ -457,7 +468,8 @@ namespace detail {
 
 class [[nodiscard]] sleep_awaiter : async_awaiter_mark {
  public:
-  /// Zero: does not wait. Any other deadline: waits, even if it passes meanwhile, and so notices that it is cancelled.
+  /// Zero: does not wait. Any other deadline: waits, even if the deadline passes meanwhile, and so notices a
+  /// cancellation.
   explicit sleep_awaiter(deadline until) noexcept : until_(until) {}
   sleep_awaiter(const sleep_awaiter&) = delete;
   sleep_awaiter& operator=(const sleep_awaiter&) = delete;
@@ -482,15 +494,16 @@ class [[nodiscard]] sleep_awaiter : async_awaiter_mark {
 
 }  // namespace detail
 
-/// `co_await async_sleep(d)`: as sleep_for(), but the coroutine waits instead of a fiber. Never early. Throws
-/// `cancelled` (not if it need not wait), std::bad_alloc; std::system_error (no thread for a timer) if the processor
-/// was taken away from it; std::logic_error if it is kept and waits a second time.
+/// `co_await async_sleep(d)`: as sleep_for(), but the coroutine waits instead of a fiber. Never early. It returns at
+/// once if d is not positive; otherwise it is a cancellation point and throws `cancelled`. Also throws std::bad_alloc;
+/// std::system_error if the processor was taken away from the async and the thread for a timer cannot be started; and
+/// std::logic_error if the awaiter is kept and awaited a second time.
 template <class Rep, class Period>
 [[nodiscard]] detail::sleep_awaiter async_sleep(std::chrono::duration<Rep, Period> d) {
   return detail::sleep_awaiter(detail::deadline_after(d));
 }
 
-/// The same as sleep_until().
+/// The same until t, as sleep_until(). Returns at once if t has passed.
 template <class Clock, class Duration>
 [[nodiscard]] detail::sleep_awaiter async_sleep_until(std::chrono::time_point<Clock, Duration> t) {
   const detail::deadline until = detail::deadline_at(t);

@@ -1,5 +1,5 @@
-// A function with a stack of its own that can be left in the middle and gone on with: it hands out values, takes values
-// in, and has a result.
+// coroutine: a function with a stack of its own that can be suspended in the middle and resumed later. It yields
+// values, receives values, and returns a result.
 //
 //   coir::coroutine<std::string, int, bool> guess([](auto& self) {
 //     int number = self.yield("a number, please");
@@ -7,21 +7,27 @@
 //     return true;
 //   });
 //   std::optional<std::string> says = guess.next();  // runs to the first yield
-//   while (says) says = guess.send(ask(*says));      // nothing: it has ended
+//   while (says) says = guess.send(ask(*says));      // nullopt: it has ended
 //   bool won = guess.result();
 //
-// Out, In and Result may each be void, an object type (move-only too) or an lvalue reference. Needs no runtime: works
-// in any thread, and in fibers, where the body may block as its consumer may: to everything else it is a function that
-// the consumer calls.
+// Out, In and Result may each be void, an object type (move-only too) or an lvalue reference. A coroutine needs no
+// runtime. It works in any thread and in fibers. Its body may block as its consumer may: to everything else, the body
+// is a function that the consumer calls.
 //
-// Exceptions: what the body throws comes out of the next() or send() in which it ended, and again out of result().
-// Misuse is a std::logic_error: send() to one that has not started or has ended; next() on one that waits for a value;
-// result() of one that has not ended; resuming it while its body runs; a yield from outside the running body.
+// Exceptions: an exception that leaves the body leaves the next() or send() in which the body ended. result() throws it
+// again. Misuse throws std::logic_error:
+//   - send() to a coroutine that has not started or has ended
+//   - next() on a coroutine that waits for a value
+//   - result() of a coroutine that has not ended
+//   - resuming a coroutine while its body runs
+//   - a yield from outside the running body
 //
-// Destroying one that has not ended unwinds its body, as with a generator (generator.hpp says what that means): the
-// yield that it is in throws an exception of no accessible type, and the destructor returns when the body has ended.
+// Destroying a coroutine that has not ended unwinds its body, as for a generator (generator.hpp has the details). The
+// yield that the body is in throws an exception of no accessible type. The destructor returns when the body has ended.
+// Destroying a coroutine while its body runs ends the process.
 //
-// Thread safety: used by one fiber or thread at a time, not necessarily the same. It may be moved at any time.
+// Thread safety: one fiber or thread at a time uses a coroutine. It need not always be the same one. A coroutine may be
+// moved at any time, even while its body runs.
 // Semantics: Python's PEP 342 (next, send) and PEP 380 (yield_from).
 #pragma once
 
@@ -44,8 +50,8 @@ namespace coir::inline COIR_ABI {
 template <class Out, class In = void, class Result = void>
 class coroutine;
 
-/// The argument of the body, for each type of result: coroutine<Out, In, Result>::handle. Only the body, and functions
-/// that it calls, may use it.
+/// The argument of the body: coroutine<Out, In, Result>::handle, the same type for every Result. Only the body, and
+/// functions that it calls, may use it.
 template <class Out, class In = void>
 class coroutine_self : private detail::coroutine_core {
   static_assert(!std::is_rvalue_reference_v<Out> && !std::is_rvalue_reference_v<In>);
@@ -53,14 +59,15 @@ class coroutine_self : private detail::coroutine_core {
   using out = std::conditional_t<std::is_void_v<Out>, std::monostate, Out>;
 
  public:
-  /// Hands a value to the consumer; returns, when it resumes the body, what it has sent (nothing if In is void).
+  /// Hands a value to the consumer and suspends the body. When the consumer resumes the body, returns the value that
+  /// the consumer has sent (nothing if In is void). Throws std::logic_error from outside the running body.
   In yield(out&& value) requires(!std::is_void_v<Out>) {
     out_ = std::addressof(value);
     suspend();
     return take();
   }
 
-  /// The consumer gets a copy.
+  /// The same, but the consumer gets a copy.
   In yield(const out& value) requires(yields_objects&& std::copy_constructible<Out>) {
     out copy(value);
     return yield(std::move(copy));
@@ -71,9 +78,10 @@ class coroutine_self : private detail::coroutine_core {
     return take();
   }
 
-  /// Runs another coroutine to its end in place of this body: what it yields goes to this one's consumer, what that
-  /// sends goes to it. Returns its result, or throws what it throws; std::logic_error if it was moved from meanwhile.
-  /// `inner` must not wait for a value already. Costs a switch there and back for each coroutine in such a chain.
+  /// Runs another coroutine to its end in place of this body. The values that `inner` yields go to this coroutine's
+  /// consumer. The values that the consumer sends go to `inner`. Returns the result of `inner`, or throws what it
+  /// throws. Throws std::logic_error if `inner` already waits for a value, or is moved from meanwhile. Costs a switch
+  /// there and back for each coroutine in such a chain.
   template <class Result>
   Result yield_from(coroutine<Out, In, Result>& inner) {
     for (coroutine_self* at = inner.start(); at != nullptr; at = inner.step(in_)) {
@@ -102,7 +110,7 @@ class coroutine_self : private detail::coroutine_core {
       return *in_;
   }
 
-  // Where the value handed over lies: on the other side, which is suspended.
+  // The value that is handed over. It lies on the other side, which is suspended.
   std::remove_reference_t<Out>* out_ = nullptr;
   std::remove_reference_t<In>* in_ = nullptr;
 };
@@ -118,17 +126,19 @@ class coroutine {
  public:
   using handle = coroutine_self<Out, In>;
 
-  /// What next() and send() return: std::optional<Out>, or Out's pointer if it is a reference: null once the body has
-  /// ended. If Out is void a bool: whether it has yielded.
+  /// The return type of next() and send(): std::optional<Out>, a pointer if Out is a reference, a bool if Out is void.
+  /// It is empty, null or false once the body has ended.
   using yielded = std::conditional_t<std::is_void_v<Out>, bool,
                                      std::conditional_t<std::is_reference_v<Out>, std::remove_reference_t<Out>*,
                                                         std::optional<std::remove_cv_t<Out>>>>;
 
-  /// One that has ended and has no result.
+  /// A coroutine that has ended and has no result.
   coroutine() noexcept = default;
 
-  /// `body` is called with a handle& and returns the Result. It is stored on its stack, without a heap allocation.
-  /// Throws std::system_error when there is no memory for a stack, and what moving the body throws.
+  /// Makes a coroutine that calls `body` with a handle&; `body` returns the Result. The first next() starts the body.
+  /// The body is stored on the coroutine's stack, without a heap allocation. Throws std::system_error if there is no
+  /// memory for a stack, std::invalid_argument if the stack size in the options is out of range or the body is too
+  /// large for the stack, and what moving the body throws.
   template <class F>
   requires(!std::same_as<std::remove_cvref_t<F>, coroutine> &&
            std::invocable<std::decay_t<F>&, handle&>) explicit coroutine(F&& body)
@@ -152,23 +162,26 @@ class coroutine {
   }
   coroutine& operator=(coroutine&& other) noexcept(std::is_nothrow_move_constructible_v<kept>) {
     if (this != &other) {
-      coroutine taken(std::move(other));  // first: `other` may be in the body that ends here
+      coroutine taken(std::move(other));  // first, since `other` may be in the body that ends here
       discard();
       body_ = std::exchange(taken.body_, nullptr);
       if (body_ != nullptr) body_->owner_ = this;
       error_ = std::exchange(taken.error_, nullptr);
       result_.reset();
-      if (taken.result_) result_.emplace(std::move(*taken.result_));  // optional's would ask for an assignable Result
+      if (taken.result_) result_.emplace(std::move(*taken.result_));  // optional's = needs an assignable Result
     }
     return *this;
   }
   ~coroutine() { discard(); }
 
-  /// Starts the body, or goes on with it if In is void, until it yields or ends. Nothing if it has ended, now or
-  /// before.
+  /// Starts the body, or resumes it if In is void, and runs it until it yields or ends. Returns the value that it
+  /// yields, or nothing if it has ended, now or before. Throws what the body throws, and std::logic_error if the body
+  /// waits for a value or is running. Blocks if the body blocks.
   yielded next() { return hand_out(start()); }
 
-  /// Goes on with the body, whose yield returns the value, until it yields again or ends.
+  /// Resumes the body, whose yield returns the value, and runs it until it yields again or ends. Throws
+  /// std::logic_error if the body has not started, has ended or is running, and what the body throws. Blocks if the
+  /// body blocks.
   yielded send(sent value) requires(!std::is_void_v<In>) {
     if (body_ == nullptr) throw std::logic_error("coir: send() to a coroutine that has ended");
     if (body_->is_fresh())
@@ -179,7 +192,8 @@ class coroutine {
   /// Whether the body has ended.
   bool done() const noexcept { return body_ == nullptr; }
 
-  /// What the body returned; throws what it threw. May be asked for again; of an rvalue it is moved out.
+  /// Returns what the body returned, or throws what it threw. May be called again. On an rvalue, the result is moved
+  /// out. Throws std::logic_error if the body has not ended.
   std::add_lvalue_reference_t<Result> result() & {
     require_result();
     if constexpr (std::is_reference_v<Result>)
@@ -212,7 +226,7 @@ class coroutine {
         owner_->result_.emplace(std::addressof(result));
       } else {
         kept result = std::invoke(body, static_cast<handle&>(*this));
-        owner_->result_.emplace(std::move(result));  // the owner of now: it may have been moved meanwhile
+        owner_->result_.emplace(std::move(result));  // its owner now: it may have been moved meanwhile
       }
     }
 
@@ -227,11 +241,11 @@ class coroutine {
     return step(nullptr);
   }
 
-  /// Null: the body has ended, now or before. While it runs, *this may be moved.
+  /// Returns null if the body has ended, now or before. *this may be moved while the body runs.
   handle* step(std::remove_reference_t<In>* value) {
     owned_body* body = body_;
     if (body == nullptr) [[unlikely]]
-      return nullptr;  // a consumer of its own has taken the rest of what another one delegates to
+      return nullptr;  // another consumer has run yield_from()'s inner coroutine to its end
     body->in_ = value;
     if (body->resume()) [[likely]]
       return body;

@@ -1,8 +1,8 @@
 // The named errors of coir. Everything that coir itself throws is one of these, or the standard exception that the
 // header of the function names. Thread safety: exceptions are values; what() is const.
 //
-// `cancelled` stands apart: it is no std::exception. A loop that logs and swallows every std::exception must not keep a
-// fiber alive that was told to stop. Code that catches everything, by catch (...), has to rethrow it.
+// `cancelled` is different: it is not a std::exception. A loop that logs and swallows every std::exception must not
+// keep a cancelled fiber alive. Code that catches everything, by catch (...), has to rethrow it.
 #pragma once
 
 #include <exception>
@@ -22,29 +22,30 @@ class error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Send on a closed channel, close of a closed or nil channel (Go: a run-time panic).
+/// A send to a closed channel, or a close of a closed or nil channel (in Go: a run-time panic).
 class closed_channel : public error {
  public:
   using error::error;
 };
 
-/// All fibers of a runtime are blocked and nothing can ever wake one. what() lists every blocked fiber, a line each:
-/// id, name, what it waits on, where it was spawned.
+/// All fibers of a runtime are blocked, and nothing can ever wake one of them. what() has a line for each blocked
+/// fiber: its id, its name, what it waits on, and where it was spawned.
 class deadlock : public error {
  public:
   using error::error;
 };
 
-/// Thrown by a blocking call in a fiber that was cancelled (by its task, group or runtime, an expired timeout, the
-/// unwinding of a deadlock), and by nothing else: the fiber that catches it is the one that was cancelled. Let it
-/// propagate: it is how a fiber unwinds. Leaving a `go` fiber by it is a normal, silent end. A program may throw it
-/// itself, to end the fiber it is in (Go: runtime.Goexit).
+/// A blocking call throws it, and only in a fiber that was cancelled: by its task, group or runtime, by an expired
+/// timeout, or by the unwinding of a deadlock. So the fiber that catches it is the one that was cancelled. Let it
+/// propagate: it unwinds the fiber. A `go` fiber that it leaves ends normally and in silence. A program may throw it
+/// itself, to end the fiber that it is in (Go: runtime.Goexit).
 class cancelled {
  public:
   const char* what() const noexcept { return "fiber cancelled"; }
 };
 
-/// Thrown by task::get(), and by run(), if the fiber that was waited for ended by its cancellation.
+/// Thrown by task::get(), run() and other calls that wait for a fiber, such as task_group::wait(), if the fiber ended
+/// by its cancellation.
 class task_cancelled : public error {
  public:
   task_cancelled() : error("task cancelled") {}
@@ -58,7 +59,7 @@ class context_cancelled : public error {
   using error::error;
 };
 
-/// A deadline passed: thrown by timeout(), and what context::err() holds after one.
+/// A deadline has passed. Thrown by timeout(); also what context::err() holds then.
 class timed_out : public error {
  public:
   timed_out() : error("timed out") {}
@@ -76,11 +77,11 @@ class race_failed : public error {
  public:
   explicit race_failed(std::vector<std::exception_ptr> exceptions);
 
-  /// What they threw, in the order of the arguments. As long as this or a copy of it lives.
+  /// What the functions threw, in the order of the arguments. Valid as long as this exception or a copy of it lives.
   const std::vector<std::exception_ptr>& exceptions() const noexcept { return *exceptions_; }
 
  private:
-  std::shared_ptr<const std::vector<std::exception_ptr>> exceptions_;  // to copy it throws nothing
+  std::shared_ptr<const std::vector<std::exception_ptr>> exceptions_;  // copying it throws nothing
 };
 
 }  // namespace coir

@@ -1,4 +1,5 @@
-// The identity of a fiber: unique in the process, never reused, totally ordered, printable. A default one is nobody's.
+// The identity of a fiber. It is unique in the process, never reused, totally ordered and printable. A
+// default-constructed fiber_id belongs to no fiber.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
-// A sequence that is computed as it is read: a function with a stack of its own that yields values, from any call
-// depth, and goes on behind the yield when the next value is asked for.
+// generator: a sequence that is computed as it is read. A function with a stack of its own yields values, from any call
+// depth. It goes on after the yield when the next value is requested.
 //
 //   void walk(const tree* t, coir::generator<int>::yielder& yield) {
 //     if (t == nullptr) return;
@@ -10,22 +10,23 @@
 //   coir::generator<int> values([&](auto& yield) { walk(root, yield); });
 //   for (int v : values) std::cout << v << '\n';
 //
-// The body begins when the first value is asked for. Needs no runtime: works in any thread, and in fibers, where the
-// body may block as its consumer may: to everything else it is a function that the consumer calls.
+// The body begins when the first value is requested. A generator needs no runtime. It works in any thread and in
+// fibers. Its body may block as its consumer may: to everything else, the body is a function that the consumer calls.
 //
-// Exceptions: what the body throws comes out of the call that asked for a value; after that the sequence is at its end.
+// Exceptions: an exception that leaves the body leaves the call that requested a value. After that, the sequence is at
+// its end.
 //
 // A generator that is destroyed before its end unwinds its body: the yield that the body is in throws an exception of
-// no accessible type, and the destructor returns when the body has ended. A body that catches it with catch (...) and
-// yields again gets it again; one that does so a hundred times ends the process, with a report. What else a body throws
-// while it is unwound is dropped. Beware of yielding in a noexcept function, as destructors are: no exception can leave
-// it, so that destroying the generator there ends the process.
+// no accessible type, and the destructor returns when the body has ended. If the body catches that exception with catch
+// (...) and yields again, the yield throws it again. A body that does so a hundred times ends the process with a
+// report. Any other exception that the body throws while it is unwound is dropped. Do not yield in a noexcept function,
+// such as a destructor: no exception can leave it, so destroying the generator there ends the process.
 //
-// Thread safety: used by one fiber or thread at a time, as any object; it may be made, advanced and destroyed by
-// different ones, but what the body holds must agree with that (a locked std::mutex does not). While the body runs,
-// using its generator is a std::logic_error, destroying it ends the process. Moving it is allowed at any time but
-// invalidates iterators.
-// Semantics: Python's generators (PEP 255); types as in C++23's std::generator.
+// Thread safety: one fiber or thread at a time uses a generator, as any object. Different ones may make it, advance it
+// and destroy it, if what the body holds allows that (a locked std::mutex does not). To use a generator while its body
+// runs throws std::logic_error; to destroy it then ends the process. It may be moved at any time, which invalidates its
+// iterators.
+// Semantics: Python's generators (PEP 255); the types are those of C++23's std::generator.
 #pragma once
 
 #include <concepts>
@@ -43,8 +44,8 @@
 
 namespace coir::inline COIR_ABI {
 
-/// T: what is yielded. An object type, which may be move-only; or an lvalue reference, to yield without a copy what
-/// lives in the body until it goes on.
+/// T: the type of the values. An object type, which may be move-only; or an lvalue reference, to yield without a copy
+/// an object that lives in the body until the body goes on.
 template <class T>
 class generator {
   static_assert(std::is_object_v<T> || std::is_lvalue_reference_v<T>);
@@ -59,8 +60,10 @@ class generator {
   /// An empty sequence.
   generator() noexcept = default;
 
-  /// `body` is called with a yielder& and returns nothing. It is stored on its stack, without a heap allocation.
-  /// Throws std::system_error when there is no memory for a stack, and what moving the body throws.
+  /// Makes a generator that calls `body` with a yielder&; `body` returns nothing. The body is stored on the generator's
+  /// stack, without a heap allocation. Throws std::system_error if there is no memory for a stack,
+  /// std::invalid_argument if the stack size in the options is out of range or the body is too large for the stack, and
+  /// what moving the body throws.
   template <class F>
   requires(!std::same_as<std::remove_cvref_t<F>, generator> &&
            std::invocable<std::decay_t<F>&, yielder&>) explicit generator(F&& body)
@@ -78,7 +81,7 @@ class generator {
   generator(generator&& other) noexcept { take(other); }
   generator& operator=(generator&& other) noexcept {
     if (this != &other) {
-      generator taken(std::move(other));  // first: `other` may be in the body that ends here
+      generator taken(std::move(other));  // first, since `other` may be in the body that ends here
       discard();
       take(taken);
     }
@@ -86,7 +89,8 @@ class generator {
   }
   ~generator() { discard(); }
 
-  /// The next value; nothing (a null pointer, if T is a reference) at the end, and each time after that.
+  /// Runs the body until it yields or ends. Returns the next value, or nothing (a null pointer if T is a reference) at
+  /// the end and each time after that. Throws what the body throws. Blocks if the body blocks.
   auto next() requires(yields_references || std::move_constructible<value_type>) {
     if constexpr (yields_references) {
       return advance();
@@ -96,18 +100,18 @@ class generator {
     }
   }
 
-  /// Whether the end has been seen. False does not promise another value.
+  /// Whether the end has been reached. False does not promise that there is another value.
   bool done() const noexcept { return body_ == nullptr; }
 
-  /// A single pass: begin() and ++ ask for the next value, `*` gives it away (as T&&). So a second loop goes on where
-  /// the first was left.
+  /// A single pass. begin() and ++ request the next value, and throw as next(). `*` gives the value away, as T&&. A
+  /// second loop goes on where the first one was left.
   iterator begin() { return iterator(*this); }
   std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
   using pointer = std::remove_reference_t<T>*;
 
-  /// Null at the end. While the body runs, *this may be moved.
+  /// Returns null at the end. *this may be moved while the body runs.
   pointer advance() {
     yielder* body = body_;
     if (body == nullptr) return nullptr;
@@ -140,19 +144,19 @@ class generator {
 template <class T>
 class generator<T>::yielder : private detail::coroutine_core {
  public:
-  /// Hands a value to the consumer, and returns when the next one is asked for.
+  /// Hands a value to the consumer. Returns when the next value is requested.
   void operator()(T&& value) {
     value_ = std::addressof(value);
     suspend();
   }
 
-  /// The consumer gets a copy.
+  /// The same, but the consumer gets a copy.
   void operator()(const T& value) requires(!yields_references && std::copy_constructible<T>) {
     T copy(value);
     (*this)(std::move(copy));
   }
 
-  /// Yields all elements of a range, another generator for example, one after another.
+  /// Yields all elements of a range, for example of another generator, one after another.
   template <std::ranges::input_range R>
   requires std::constructible_from<T, std::ranges::range_reference_t<R>>
   void from(R&& range) {
@@ -172,7 +176,7 @@ class generator<T>::yielder : private detail::coroutine_core {
     std::invoke(body, *this);
   }
 
-  pointer value_ = nullptr;  // while it is suspended: what has been yielded
+  pointer value_ = nullptr;  // while it is suspended: the value that it has yielded
   generator* owner_ = nullptr;
 };
 

@@ -1,4 +1,5 @@
-// Starting fibers. A program calls run() from main; what it passes becomes the first fiber, which starts others:
+// Starting fibers. A program calls run() from main. The function that it passes becomes the first fiber, which starts
+// others:
 //
 //   int main() {
 //     coir::run([] {
@@ -41,26 +42,28 @@ enum class on_main_return {
 };
 
 struct options {
-  /// How many fibers run at once. 0: the environment variable COIR_PROCS, else the CPUs that this process may use
-  /// (affinity mask; the least quota of its cgroup and of those above it). At most 1024.
+  /// How many fibers run at once. 0: the environment variable COIR_PROCS, or else the number of CPUs that this process
+  /// may use (its affinity mask, and the least quota of its cgroup and of the cgroups above). At most 1024.
   unsigned processors = 0;
 
-  /// Size of a fiber's stack, in bytes: 16 KiB to 1 GiB, rounded up to whole pages. Address space, of which memory is
-  /// used as far as it was touched; coir itself needs up to 4 KiB of it. A guard of 64 KiB or a page more comes in
-  /// addition: a fiber that runs into it ends the process with a report. A single frame larger than the guard may step
-  /// over it, unless its function was compiled with -fstack-clash-protection.
+  /// Size of a fiber's stack, in bytes: 16 KiB to 1 GiB, rounded up to whole pages. This is address space; memory is
+  /// used only as far as the stack was touched. coir itself needs up to 4 KiB of the stack. A guard of 64 KiB or a page
+  /// more comes in addition. A fiber that runs into the guard ends the process with a report. A single frame that is
+  /// larger than the guard may step over it, unless its function was compiled with -fstack-clash-protection.
   std::size_t stack_size = 256 * 1024;
 
-  /// How long a fiber may compute while others wait for its processor. Positive. A fiber that takes longer loses the
-  /// processor and goes on beside the others, on a thread of its own, until it next blocks, yields or ends. One that
-  /// blocks its thread (a system call, a lock of the operating system) loses it within two milliseconds or so.
+  /// How long a fiber may compute while others wait for its processor. Must be positive. A fiber that takes longer
+  /// loses the processor. It goes on beside the others, on a thread of its own, until it next blocks, yields or ends. A
+  /// fiber that blocks its thread (a system call, a lock of the operating system) loses the processor within two
+  /// milliseconds or so.
   std::chrono::nanoseconds time_slice = std::chrono::milliseconds(10);
 
-  /// Concerns the free function run() alone.
+  /// Used by the free function run() alone.
   on_main_return when_main_returns = on_main_return::drain;
 
-  /// How many threads may run fibers, those blocked or computing without a processor included. If that many are not
-  /// enough the process ends with a report, since its fibers would wait forever. At least the number of processors.
+  /// How many threads may run fibers, including threads whose fiber is blocked or computes without a processor. If that
+  /// many threads are not enough, the process ends with a report, since its fibers would wait forever. At least the
+  /// number of processors.
   unsigned max_threads = 10'000;
 };
 
@@ -77,8 +80,8 @@ class main_fiber {
   void signal();
   bool done() const noexcept;
 
-  /// Throws the exception that left the fiber. In place of `cancelled`: task_cancelled, or `deadlock` if that unwound
-  /// it.
+  /// Throws the exception that left the fiber. If that is `cancelled`, throws `deadlock` if a deadlock unwound the
+  /// fiber, and task_cancelled otherwise.
   [[noreturn]] void rethrow(const std::exception_ptr& error) const;
 
  private:
@@ -86,7 +89,7 @@ class main_fiber {
   std::atomic<std::uint32_t> done_{0};
 };
 
-/// While one lives its fiber has no processor.
+/// While a blocking_section lives, its fiber has no processor.
 class blocking_section {
  public:
   blocking_section() noexcept;
@@ -101,29 +104,32 @@ class blocking_section {
 void check_run_outside();
 void wait_quietly(runtime& rt) noexcept;
 
-/// Of a runtime whose time is virtual (<coir/simulate.hpp>).
+/// Marks a runtime whose time is virtual (<coir/simulate.hpp>).
 struct in_virtual_time {};
 
 }  // namespace detail
 
-/// A scheduler with explicit lifetime. Its fibers share processors, deadlock detection and options; channels and other
-/// primitives work between the fibers of different runtimes and with plain threads.
-/// Thread safety: every member may be called from any thread; the destructor from any thread but its own fibers.
+/// A scheduler with an explicit lifetime. Its fibers share its processors, deadlock detection and options. Channels and
+/// other primitives also work between the fibers of different runtimes, and with plain threads.
+/// Thread safety: every member may be called from any thread. The destructor must not be called by a fiber of this
+/// runtime.
 class runtime {
  public:
-  /// Throws std::invalid_argument (options out of range, a malformed COIR_PROCS or COIR_DEBUG), std::system_error
-  /// (no thread), std::bad_alloc.
+  /// Throws std::invalid_argument if an option is out of range, or COIR_PROCS or COIR_DEBUG is malformed;
+  /// std::system_error if no thread can be started; and std::bad_alloc.
   explicit runtime(options o = {});
 
-  /// Not for users: see simulate(). One processor, whatever the options say.
+  /// Not for users; see simulate(). Has one processor, whatever the options say.
   runtime(options o, detail::in_virtual_time);
 
-  /// Waits as wait() does; a deadlock is then written to stderr, since a destructor cannot throw.
+  /// Waits as wait() does. A deadlock is written to stderr, since a destructor cannot throw. Called by a fiber of this
+  /// runtime, it ends the process with a report.
   ~runtime();
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
 
-  /// As coir::go and coir::spawn, from anywhere. Throws what those throw, but not_in_runtime.
+  /// As coir::go and coir::spawn, but in this runtime and from any fiber or thread. Throw what those throw, except
+  /// not_in_runtime.
   template <class F>
   void go(F&& f, source_location at = source_location::current()) {
     go_in(*scheduler_, std::forward<F>(f), at);  // found by its first argument, as async.hpp has others
@@ -141,8 +147,8 @@ class runtime {
     return spawn_in(*scheduler_, o, std::forward<F>(f), at);
   }
 
-  /// Runs f as a fiber; blocks the calling thread until it has returned; returns its result or rethrows its exception.
-  /// Other fibers go on. Throws std::logic_error when called by a fiber, `deadlock` if f was unwound by one,
+  /// Runs f as a fiber. Blocks the calling thread until f has returned. Returns its result or rethrows its exception.
+  /// Other fibers go on. Throws std::logic_error when called by a fiber, `deadlock` if a deadlock unwound f, and
   /// task_cancelled if f ended by its cancellation.
   template <class F>
   auto run(F&& f, source_location at = source_location::current()) -> std::invoke_result_t<F&> {
@@ -169,16 +175,18 @@ class runtime {
     return main.slot.take();
   }
 
-  /// Blocks until no fiber is left. Throws `deadlock` (once for each) after the blocked fibers have unwound, and
-  /// std::logic_error when called by a fiber.
+  /// Blocks the calling thread until no fiber is left. If there was a deadlock, throws `deadlock`, once for each, after
+  /// the blocked fibers have unwound. Throws std::logic_error when called by a fiber.
   void wait();
 
-  /// Cancels every fiber, now and to come.
+  /// Cancels every fiber of the runtime, including those that are started later. Does not wait for them.
   void cancel();
 
+  /// The number of processors.
   unsigned processors() const noexcept;
 
-  /// Its counters and gauges: see <coir/metrics.hpp>. From any thread. Throws std::bad_alloc.
+  /// The counters and gauges of this runtime; see <coir/metrics.hpp>. May be called from any thread. Throws
+  /// std::bad_alloc.
   metrics_snapshot metrics() const;
 
   /// The calling fiber's runtime. Throws not_in_runtime outside a fiber.
@@ -194,22 +202,23 @@ class runtime {
   std::unique_ptr<detail::scheduler, void (*)(detail::scheduler*)> scheduler_;
 };
 
-/// Starts a fiber in the current fiber's runtime; fire and forget. An exception that leaves f ends the process with a
-/// report and std::terminate() (but for `cancelled`, a silent end), before the stack is unwound, as in a std::thread.
-/// Never blocks. Throws not_in_runtime, std::bad_alloc.
+/// Starts a fiber in the calling fiber's runtime; nobody joins it. If an exception leaves f, the process ends with a
+/// report and std::terminate(), before the stack is unwound, as in a std::thread. But `cancelled` ends the fiber in
+/// silence. Never blocks. Throws not_in_runtime outside a fiber, and std::bad_alloc.
 template <class F>
 void go(F&& f, source_location at = source_location::current()) {
   go_in(detail::current_scheduler("coir::go"), std::forward<F>(f), at);
 }
 
-/// Starts a joinable fiber. Never blocks. Throws not_in_runtime, std::bad_alloc.
+/// Starts a joinable fiber in the calling fiber's runtime and returns its task. Never blocks. Throws not_in_runtime
+/// outside a fiber, and std::bad_alloc.
 template <class F>
 [[nodiscard]] auto spawn(F&& f, source_location at = source_location::current()) {
   return spawn_in(detail::current_scheduler("coir::spawn"), std::forward<F>(f), at);
 }
 
-/// The same with a name, and a stack of a size of its own: see spawn_options. Throws std::invalid_argument for a
-/// stack_size that options would not take. Costs more than without; f must not be a coroutine.
+/// The same with a name, and with a stack size for this fiber; see spawn_options. Also throws std::invalid_argument if
+/// options would not take the stack_size. Costs more than a spawn without options. f must not be a coroutine.
 template <class F>
 void go(const spawn_options& o, F&& f, source_location at = source_location::current()) {
   go_in(detail::current_scheduler("coir::go"), o, std::forward<F>(f), at);
@@ -219,9 +228,10 @@ template <class F>
   return spawn_in(detail::current_scheduler("coir::spawn"), o, std::forward<F>(f), at);
 }
 
-/// Runs f, which is going to block its thread (a system call, a library that waits), in the calling fiber, whose
-/// processor serves others meanwhile. Without this call the same happens a little later by itself. Returns what f
-/// returns, and throws what it throws; then the fiber may be on another thread. Outside a fiber it just calls f.
+/// Runs f in the calling fiber; f is going to block its thread (a system call, a library that waits). The fiber's
+/// processor serves other fibers meanwhile. Without this call, the processor is taken away from the fiber a little
+/// later. Returns what f returns, and throws what f throws. It is not a cancellation point itself. The fiber may be on
+/// another thread afterwards. Outside a fiber it just calls f.
 template <class F>
 auto blocking(F&& f) -> std::invoke_result_t<F&&> {
   const detail::blocking_section section;
@@ -230,14 +240,14 @@ auto blocking(F&& f) -> std::invoke_result_t<F&&> {
 
 namespace detail {
 
-/// run() in that runtime, which is new.
+/// run() in the given runtime, which is new.
 template <class F>
 auto run_in(runtime& rt, const options& o, F& main_function, source_location at) -> std::invoke_result_t<F&> {
   result_slot<std::invoke_result_t<F&>> slot;
   try {
     slot.fill([&]() -> std::invoke_result_t<F&> { return rt.run(main_function, at); });
   } catch (const deadlock&) {
-    rt.wait();  // throws it, once the others have unwound
+    rt.wait();  // throws the deadlock, once the others have unwound
     throw;
   } catch (...) {
     rt.cancel();
@@ -251,9 +261,10 @@ auto run_in(runtime& rt, const options& o, F& main_function, source_location at)
 
 }  // namespace detail
 
-/// Runs main_function as the first fiber of a new runtime, and blocks the calling thread until it and, as the options
-/// say, the others have ended. Returns its result or rethrows its exception (then the others are cancelled first).
-/// Throws `deadlock`, std::logic_error (inside a fiber), and what runtime's constructor throws.
+/// Runs main_function as the first fiber of a new runtime. Blocks the calling thread until that fiber has ended, and
+/// the others too, as options::when_main_returns says. Returns the function's result. If an exception leaves the
+/// function, cancels the other fibers, waits for them and rethrows the exception. Throws `deadlock`, std::logic_error
+/// inside a fiber, and what runtime's constructor throws.
 template <class F>
 auto run(const options& o, F&& main_function, source_location at = source_location::current())
     -> std::invoke_result_t<F&> {

@@ -6,9 +6,9 @@
 //     assert(coir::clock::now() - before == 1h);
 //   });
 //
-// Inside, all of coir goes by a clock that stands still while any fiber can run. When all are blocked it jumps to the
-// next deadline. Nothing of coir reads the real clock there. What goes by std::chrono's clocks does not know of it: use
-// coir::clock.
+// Inside simulate(), all of coir uses a clock that stands still while any fiber can run. When all fibers are blocked,
+// this clock jumps to the next deadline. Nothing of coir reads the real clock there. Code that uses the clocks of
+// std::chrono does not see virtual time. Use coir::clock instead.
 #pragma once
 
 #include <chrono>
@@ -20,9 +20,9 @@
 
 namespace coir::inline COIR_ABI {
 
-/// The steady clock of the calling fiber's runtime: virtual in simulate() and in an exploration, where it starts at the
-/// same instant each time; std::chrono::steady_clock elsewhere. Its time points are steady_clock's, for sleep_until()
-/// and all other deadlines.
+/// The steady clock of the calling fiber's runtime. In simulate() and in an exploration it is virtual, and starts at
+/// the same instant each time. Elsewhere it is std::chrono::steady_clock. Its time points are those of steady_clock,
+/// for sleep_until() and all other deadlines.
 struct clock {
   using duration = std::chrono::steady_clock::duration;
   using rep = duration::rep;
@@ -35,14 +35,14 @@ struct clock {
   }
 };
 
-/// Blocks the calling fiber until every other fiber of its runtime is blocked (those in settle() are, too); time does
-/// not move meanwhile. A cancellation point. Throws std::logic_error outside of simulate() and explorations,
-/// not_in_runtime outside a fiber.
+/// Blocks the calling fiber until every other fiber of its runtime is blocked. A fiber in settle() counts as blocked.
+/// Time does not move meanwhile. A cancellation point: throws `cancelled`. Throws std::logic_error outside simulate()
+/// and explorations, and not_in_runtime outside a fiber.
 void settle();
 
-/// run() in virtual time, on one processor: the same program runs in the same way each time. Time stands still while a
-/// fiber waits for a descriptor or is in blocking(), and moves on though a plain thread may be about to wake a fiber.
-/// Returns what f returns; throws what run() does, `deadlock` included.
+/// As run(), but in virtual time and on one processor. The same program runs in the same way each time. Time stands
+/// still while a fiber waits for a descriptor or is in blocking(). Time moves on even if a plain thread is about to
+/// wake a fiber. Returns what f returns. Throws what run() throws, including `deadlock`.
 template <class F>
 auto simulate(F&& f, source_location at = source_location::current()) -> std::invoke_result_t<F&> {
   detail::check_run_outside();

@@ -1,5 +1,5 @@
-// Where a fiber was spawned. std::source_location is missing with Clang 14 over libstdc++ 12, so this is the same idea
-// on the compiler's builtins: as a default argument, current() names the caller.
+// Where a fiber was spawned. Clang 14 with libstdc++ 12 lacks std::source_location, so this class does the same with
+// the compiler's builtins. As a default argument, current() names the caller.
 #pragma once
 
 #include <cstdint>

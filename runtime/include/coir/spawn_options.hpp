@@ -9,12 +9,12 @@
 namespace coir::inline COIR_ABI {
 
 struct spawn_options {
-  /// Shows in reports and dumps; see this_fiber::set_name(). Empty: none.
+  /// The fiber's name in reports and dumps; see this_fiber::set_name(). Empty: none.
   std::string name = {};
 
-  /// The fiber's stack, in bytes of address space; 16 KiB to 1 GiB, rounded up to a power of two or one and a half of
-  /// one. A guard comes in addition. Memory is used as far as it was touched. 0: that of the runtime,
-  /// options::stack_size, whose stacks are the cheapest to have.
+  /// Size of the fiber's stack, in bytes of address space: 16 KiB to 1 GiB, rounded up to a power of two or to one and
+  /// a half of one. A guard comes in addition. Memory is used only as far as the stack was touched. 0: the stack size
+  /// of the runtime, options::stack_size, whose stacks are the cheapest.
   std::size_t stack_size = 0;
 };
 

@@ -1,13 +1,14 @@
-// task<R>: the handle of a joinable fiber, as std::jthread is of a thread and std::future of its result.
+// task<R>: the handle of a joinable fiber. It is to a fiber what std::jthread is to a thread, and what std::future is
+// to the result.
 //
 //   coir::task<int> t = coir::spawn([] { return 42; });
 //   int v = t.get();
 //
-// Thread safety: distinct tasks are independent; one task object is used by one fiber or thread at a time, but for
-// request_stop(), ready(), status() and id(), which may be called beside anything that leaves the task as it is: beside
-// wait(), say, but not beside get(), detach(), a move or the destruction.
-// Happens-before: the end of the fiber's function happens before get(), wait() (and a true wait_for, wait_until, ready)
-// return.
+// Thread safety: distinct tasks are independent. One fiber or thread at a time uses a task object. The exceptions are
+// request_stop(), ready(), status() and id(): they may be called at the same time as any call that leaves the task as
+// it is. wait() is such a call; get(), detach(), a move and the destruction are not.
+// Happens-before: the end of the fiber's function happens before the return of get() and wait(), and before the return
+// of wait_for(), wait_until() and ready() if they return true.
 #pragma once
 
 #include <chrono>
@@ -29,8 +30,8 @@
 
 namespace coir::inline COIR_ABI {
 
-/// queued: runnable and waiting for a processor, started or not; running; blocked: parked in a blocking call, queued
-/// where it waits; finished.
+/// What the fiber of a task does. queued: it is runnable and waits for a processor, whether it has started or not.
+/// running: it runs. blocked: it is parked in a blocking call, in the queue where it waits. finished: it has ended.
 enum class task_status { queued, running, blocked, finished };
 
 namespace detail {
@@ -50,7 +51,7 @@ class task_state : public start_record {
   wake join(deadline until);  // throws cancelled
   void join_uncancellable() noexcept;
   class end_wait;  ///< a join, for queued_wait.hpp: <coir/async.hpp>
-  /// A select's join: from now on until forget() the end of the fiber comes to this claim, if it has not come before.
+  /// A select's join: from now on until forget(), the end of the fiber claims `of`, unless the fiber has ended before.
   void notify(wait_node& node, early_claim& of) noexcept;
   void forget(wait_node& node) noexcept;
   bool finished() noexcept;
@@ -77,14 +78,15 @@ class task_state : public start_record {
   bool finished_ = false;
   bool detached_ = false;
   std::atomic<bool> stop_requested_{false};
-  // The fiber that runs it, which wrote this itself, and stays valid while lock_ is held; null: it has not begun, or
-  // has ended. Or the stackless that it is, with the lowest bit set, from before it is started until it has ended.
+  // Null: the task has not begun, or has ended. Otherwise the fiber that runs it; that fiber wrote the value itself,
+  // and stays valid while lock_ is held. Or the stackless that the task is, with the lowest bit set, from before its
+  // start until its end.
   std::atomic<std::uintptr_t> where_{0};
   wait_queue joiners_;  // slot: null, or the early_claim by which the joiner is to be claimed
   std::uint64_t id_;
 };
 
-/// Where a function's result is kept: nothing for void, a pointer for a reference.
+/// Holds a function's result: nothing for void, a pointer for a reference.
 template <class R>
 class result_slot {
  public:
@@ -159,8 +161,9 @@ struct task_record final : task_result<R> {
   std::optional<F> closure;
 };
 
-/// Throws `cancelled` if the calling fiber is cancelled for good: before an error that tells of others' cancellation is
-/// thrown, since these may just have been unwound before it. The fiber is marked as cancelled for good then.
+/// Throws `cancelled` if the calling fiber is cancelled for good, and marks the fiber as cancelled for good. To be
+/// called before throwing an error that reports the cancellation of other fibers: those may have been unwound just
+/// before this one.
 void throw_if_being_cancelled();
 
 /// For a caller that learns that another fiber was cancelled: throws task_cancelled, or `cancelled` if the calling
@@ -182,7 +185,7 @@ class [[nodiscard]] task {
  public:
   using result_type = R;
 
-  /// An empty task, that stands for no fiber.
+  /// An empty task, which stands for no fiber.
   task() noexcept = default;
   task(task&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   task& operator=(task&& other) noexcept {
@@ -193,17 +196,20 @@ class [[nodiscard]] task {
     return *this;
   }
 
-  /// Like std::jthread: unless joined or detached, requests stop and joins; what the fiber threw, if anything, is then
-  /// dropped. Blocks, even in a cancelled fiber.
+  /// Like std::jthread: unless the task was joined or detached, requests stop and joins. What the fiber threw is then
+  /// dropped. Blocks, even in a cancelled fiber. Not a cancellation point. A move assignment first does the same with
+  /// the fiber that the task stood for.
   ~task() { stop_and_join(); }
 
-  /// Whether this stands for a fiber: neither empty, nor detached, nor taken by get().
+  /// Whether this stands for a fiber. False if the task is empty, moved from, detached, or taken by get().
   bool valid() const noexcept { return state_ != nullptr; }
   explicit operator bool() const noexcept { return valid(); }
 
-  /// Joins; returns the function's result or rethrows what it threw. Leaves the task empty. Blocks; a cancellation
-  /// point. Throws task_cancelled if the fiber ended by its cancellation, std::logic_error on an empty task, and
-  /// `cancelled` if the calling fiber is cancelled: if it would have to wait, the task then is as before.
+  /// Joins the fiber. Returns the function's result, or rethrows the exception that left the function. Leaves the task
+  /// empty. Blocks until the fiber has ended; a cancellation point if it has to wait. Throws task_cancelled if the
+  /// fiber ended by its cancellation, and std::logic_error on an empty task. Throws `cancelled` if the calling fiber is
+  /// cancelled and has to wait; the task is then as before. If it need not wait, a cancelled caller gets `cancelled` in
+  /// place of task_cancelled; the task is then empty.
   R get() {
     check();
     state_->join(detail::no_deadline);
@@ -215,13 +221,14 @@ class [[nodiscard]] task {
     return done.state->result.take();
   }
 
-  /// Blocks until the fiber has ended. Throws std::logic_error on an empty task, `cancelled`.
+  /// Blocks until the fiber has ended. A cancellation point if it has to wait. Throws `cancelled`, and std::logic_error
+  /// on an empty task.
   void wait() const {
     check();
     state_->join(detail::no_deadline);
   }
 
-  /// Blocks until the fiber has ended (true) or the time is over (false). Throws as wait().
+  /// Blocks until the fiber has ended (returns true) or the time is over (returns false). Throws as wait().
   template <class Rep, class Period>
   bool wait_for(std::chrono::duration<Rep, Period> d) const {
     check();
@@ -234,15 +241,16 @@ class [[nodiscard]] task {
   }
 
   /// `co_await t.async_wait()` and so on in a coir::async (include <coir/async.hpp>): as wait(), wait_for() and
-  /// wait_until(), but the coroutine waits instead of a fiber. (`co_await t` is get().) The task stays as it is
-  /// meanwhile. Those with a time also throw std::bad_alloc and std::system_error (no thread).
+  /// wait_until(), but the coroutine waits instead of a fiber. (`co_await t` is get().) The task must stay as it is
+  /// meanwhile. Those with a time also throw std::bad_alloc, and std::system_error if the thread for a timer cannot be
+  /// started.
   detail::end_awaiter async_wait() const;
   template <class Rep, class Period>
   detail::timed_end_awaiter async_wait_for(std::chrono::duration<Rep, Period> d) const;
   template <class Clock, class Duration>
   detail::timed_end_awaiter async_wait_until(std::chrono::time_point<Clock, Duration> t) const;
 
-  /// Whether get() would return without blocking. Throws std::logic_error on an empty task.
+  /// Whether get() would return without blocking. Never blocks. Throws std::logic_error on an empty task.
   bool ready() const {
     check();
     detail::decide(detail::operation::look_at_task, state_);
@@ -251,21 +259,24 @@ class [[nodiscard]] task {
     return finished;
   }
 
+  /// What the fiber does; it may do something else by the time the caller looks. Never blocks. Throws std::logic_error
+  /// on an empty task.
   task_status status() const {
     check();
     return state_->status();
   }
 
-  /// Asks the fiber to end: its stop_token is signalled, and its blocking calls throw `cancelled`, from the one that it
-  /// is blocked in on. Does not wait. Nothing on a finished task; std::logic_error on an empty one.
+  /// Asks the fiber to end. Signals its stop_token; the callbacks of that run in the caller. The blocking call that the
+  /// fiber is in, and its later ones, throw `cancelled`. Does not wait for the fiber. Does nothing on a finished task.
+  /// Throws std::logic_error on an empty task.
   void request_stop() const {
     check();
     state_->request_stop();
   }
 
-  /// Lets the fiber run on by itself, as if started with go(): an exception that leaves it ends the process, at once if
-  /// it has failed already; but its stack has been unwound then. Leaves the task empty. Throws std::logic_error on an
-  /// empty task.
+  /// Lets the fiber run on by itself, as if it had been started with go(): an exception that leaves it, other than
+  /// `cancelled`, ends the process. If the fiber has failed already, the process ends at once; the fiber's stack has
+  /// then been unwound. Leaves the task empty. Does not block. Throws std::logic_error on an empty task.
   void detach() {
     check();
     auto* state = std::exchange(state_, nullptr);
@@ -274,6 +285,7 @@ class [[nodiscard]] task {
     state->destroy(state);
   }
 
+  /// The fiber's id; a default fiber_id if the task is empty.
   fiber_id id() const noexcept { return state_ != nullptr ? state_->id() : fiber_id{}; }
 
  private:
@@ -297,7 +309,7 @@ class [[nodiscard]] task {
   detail::task_result<R>* state_ = nullptr;
 };
 
-/// For what joins tasks in other ways than by their members.
+/// For code that joins tasks in other ways than by their members.
 struct detail::task_access {
   template <class T>
   static task<T> handle(task_result<T>* record) noexcept {
@@ -325,7 +337,7 @@ auto spawn_in(detail::scheduler& where, F&& f, source_location at) {
   return handle;
 }
 
-/// The same with options. Nothing of it is in the way of a spawn without them.
+/// The same with options. A spawn without options does not pay for it.
 template <class F>
 auto spawn_in(detail::scheduler& where, const spawn_options& o, F&& f, source_location at) {
   detail::check_function<F>();

@@ -9,20 +9,23 @@
 
 namespace coir::inline COIR_ABI {
 
-/// Lets others run; returns when it is this fiber's turn again. Does not look at cancellation. Needs a fiber.
+/// Lets other fibers run. Returns when it is this fiber's turn again. Not a cancellation point. Throws not_in_runtime
+/// outside a fiber.
 void yield();
 
 namespace this_fiber {
 
 using id = fiber_id;
 
+/// The calling fiber's id.
 id get_id();
 
-/// Shows in reports and dumps.
+/// The name of the calling fiber in reports and dumps.
 void set_name(std::string name);
 std::string name();
 
-/// Signalled when this fiber is cancelled (task::request_stop, cancelled runtimes). Made at the first call.
+/// A token that is signalled when this fiber is cancelled (by task::request_stop() or a cancelled runtime, for
+/// example). It is made at the first call.
 std::stop_token stop_token();
 
 /// Whether the caller is a fiber. Never throws.
@@ -30,9 +33,9 @@ bool is_fiber() noexcept;
 
 }  // namespace this_fiber
 
-/// While one lives, blocking calls of its fiber (or plain thread, which knows expired timeouts) do not throw
-/// `cancelled`, so that clean-up code may block; the cancellation is seen by the first blocking call after it. Guards
-/// nest. Must be destroyed by the fiber or thread that made it.
+/// A guard. While it lives, the blocking calls of the calling fiber do not throw `cancelled`, so that clean-up code may
+/// block. The first blocking call after that sees the cancellation. In a plain thread, the guard does the same for an
+/// expired timeout(). Guards nest. The fiber or thread that made a guard must destroy it.
 class [[nodiscard]] uncancellable {
  public:
   uncancellable() noexcept;

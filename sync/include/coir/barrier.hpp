@@ -1,10 +1,11 @@
 // barrier: a number of fibers or threads wait for one another, phase after phase; as std::barrier.
 // When all expected participants have arrived, the last one runs the completion function. Then the phase ends, and all
-// waiters go on. The next phase expects as many, minus those that dropped out. The completion must not throw; it
-// may block, and is not cancelled with the fiber that runs it.
+// waiters go on. The next phase expects as many participants, minus those that dropped out. The completion function
+// must not throw. It may block, and is not cancelled with the fiber that runs it.
 //
-// Thread safety: all members at once. Every arrival of a phase happens before its completion function, and that before
-// the return of every wait for the phase. May be destroyed when nobody waits and every call has returned.
+// Thread safety: all members may be called at the same time. Every arrival of a phase happens before its completion
+// function, and the completion function happens before the return of every wait for the phase. A barrier may be
+// destroyed when no fiber or thread waits and every call has returned.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class barrier_core {
 
   struct arrival {
     phase joined;
-    bool last;  // then the caller runs the completion function and calls end_phase()
+    bool last;  // if so, the caller runs the completion function and calls end_phase()
   };
   arrival arrive(count n, bool drop);
   void end_phase() noexcept;
@@ -91,7 +92,7 @@ class barrier {
   };
 
  public:
-  /// Names the phase that an arrival belongs to.
+  /// The phase that an arrival belongs to.
   class arrival_token {
    public:
     arrival_token(arrival_token&&) noexcept = default;
@@ -111,18 +112,19 @@ class barrier {
 
   static constexpr std::int64_t max() noexcept { return detail::barrier_core::max; }
 
-  /// Arrives n times. Does not block, but the last to arrive runs the completion function.
-  /// Throws std::logic_error if fewer than n are expected still, std::invalid_argument if n is not positive.
+  /// Arrives n times. Does not block, but the last to arrive runs the completion function, which may. Throws
+  /// std::logic_error if fewer than n arrivals are still expected, and std::invalid_argument if n is not positive.
   [[nodiscard]] arrival_token arrive(std::int64_t n = 1) { return arrival_token{arrive_as(n, false)}; }
 
-  /// Blocks until the arrival's phase has ended. Throws `cancelled` if it would block: the arrival counts all the same.
+  /// Blocks until the arrival's phase has ended. A cancellation point if it has to wait: throws `cancelled`. The
+  /// arrival counts all the same.
   void wait(arrival_token&& arrived) const { core_.wait(arrived.phase_); }
 
-  /// wait(arrive()).
+  /// As wait(arrive()).
   void arrive_and_wait() { core_.wait(arrive_as(1, false)); }
 
   /// `co_await b.async_wait(std::move(token))` and `co_await b.async_arrive_and_wait()` in a coir::async: as wait() and
-  /// arrive_and_wait(), but the coroutine waits instead of a fiber. It arrives when it is awaited.
+  /// arrive_and_wait(), but the coroutine waits instead of a fiber. async_arrive_and_wait() arrives when it is awaited.
   detail::queue_awaiter<detail::barrier_core::phase_wait> async_wait(arrival_token&& arrived) const noexcept {
     return detail::queue_awaiter<detail::barrier_core::phase_wait>(std::in_place, core_, arrived.phase_);
   }
@@ -130,7 +132,7 @@ class barrier {
     return detail::queue_awaiter<arrival_wait>(std::in_place, *this);
   }
 
-  /// Arrives, and is no longer expected in the phases to come. As arrive().
+  /// Arrives once, and is no longer expected in the phases to come. Otherwise as arrive().
   void arrive_and_drop() { arrive_as(1, true); }
 
  private:

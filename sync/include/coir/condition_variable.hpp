@@ -4,19 +4,22 @@
 // notify_one() wakes the waiter that has waited longest. A later waiter cannot take an earlier one's wake-up. There are
 // no spurious wake-ups. But another fiber may lock first and change the state back, so wait with a predicate.
 //
-// A waiter *enlists* while it holds the user's lock, unlocks that, and then sleeps, unless it has been notified in
-// between (which it learns from its entry, under the list's lock). So the user's lock is never unlocked under the
-// list's.
+// A waiter *enlists* while it holds the user's lock. It then unlocks the user's lock and sleeps. If it has been
+// notified in between, its entry says so (under the list's lock), and it does not sleep. So the user's lock is never
+// unlocked under the list's lock.
 //
-// A stop request may come for a waiter that has been notified and has not run since, when the variable may be gone. So
-// the callback reaches the variable through the entry alone, which leads there as long as it is queued.
+// A stop request may come for a waiter that has been notified but has not run since. The variable may be gone then. So
+// the stop callback reaches the variable only through the waiter's entry, which refers to it only while the entry is
+// queued.
 //
 // Every wait returns, or throws, with the user's lock held again, whatever ended it. Waiting is a cancellation point;
-// locking again is not. (If the unwinding of a certain deadlock ends the second lock, the lock is not held, and
-// std::unique_lock knows that.) Thread safety: all members may be called at the same time. Happens-before: a notify
-// happens before the return of the wait that it wakes. The variable may be destroyed when all waiters have been
-// notified, even if they have not returned yet. The destructor then waits for those that have not yet seen their
-// notification, and may move the calling fiber to another thread.
+// locking again is not. (If a certain deadlock is unwound and that ends the second lock, the lock is not held, and
+// std::unique_lock knows that.)
+//
+// Thread safety: all members may be called at the same time. Happens-before: a notify happens before the return of the
+// wait that it wakes. The variable may be destroyed when all waiters have been notified, even if they have not returned
+// yet. The destructor then waits for those that have not yet seen their notification, and may move the calling fiber to
+// another thread.
 #pragma once
 
 #include <chrono>
@@ -41,7 +44,7 @@ namespace coir::inline COIR_ABI {
 
 namespace detail {
 
-/// How a coroutine locks again what it has unlocked: what to await, and what to do then.
+/// How a coroutine locks again what it has unlocked: what it awaits, and what it does then.
 template <class Lock>
 struct async_relock {
   static auto await(Lock& mutex) requires requires { mutex.async_lock(); }
@@ -74,26 +77,26 @@ class condition_variable {
   condition_variable(const condition_variable&) = delete;
   condition_variable& operator=(const condition_variable&) = delete;
 
-  /// Wakes the one that has waited longest, if anybody waits. Never blocks. The lock need not be held.
+  /// Wakes the waiter that has waited longest, if there is one. Never blocks. The lock need not be held.
   void notify_one() noexcept;
 
-  /// Wakes all waiters. Never blocks.
+  /// Wakes all waiters. Never blocks. The lock need not be held.
   void notify_all() noexcept;
 
-  /// Unlocks, blocks until notified, locks again. Throws `cancelled` (the lock is held again first), and what lock and
-  /// unlock throw.
+  /// Unlocks the lock, blocks until notified, and locks again. A cancellation point: throws `cancelled`, with the lock
+  /// held again. Also throws what lock and unlock throw.
   template <class Lock>
   void wait(Lock& lock) {
     wait_once(lock, detail::no_deadline, nullptr);
   }
 
-  /// Until predicate(), called with the lock held, is true.
+  /// Waits until predicate() is true. The predicate is called with the lock held.
   template <class Lock, class Predicate>
   void wait(Lock& lock, Predicate predicate) {
     while (!predicate()) wait(lock);
   }
 
-  /// wait(lock) that ends without notification too when the time is over: std::cv_status::timeout.
+  /// As wait(lock), but the wait also ends when the time is over. Returns std::cv_status::timeout then.
   template <class Lock, class Clock, class Duration>
   std::cv_status wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> t) {
     return wait_once(lock, detail::deadline_at(t), nullptr);
@@ -103,7 +106,8 @@ class condition_variable {
     return wait_once(lock, detail::deadline_after(d), nullptr);
   }
 
-  /// Returns the last result of predicate(): false only if the time was over.
+  /// Waits until predicate() is true or the time is over. Returns the last result of predicate(): false only if the
+  /// time was over.
   template <class Lock, class Clock, class Duration, class Predicate>
   bool wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> t, Predicate predicate) {
     return wait_for_predicate(lock, detail::deadline_at(t), nullptr, predicate);
@@ -113,7 +117,8 @@ class condition_variable {
     return wait_for_predicate(lock, detail::deadline_after(d), nullptr, predicate);
   }
 
-  /// The same, ended by a stop request too. False: stop was requested, or the time was over, and predicate() is false.
+  /// The same, but a stop request ends the wait too. Returns false if predicate() is false and stop was requested or
+  /// the time was over.
   template <class Lock, class Predicate>
   bool wait(Lock& lock, std::stop_token stop, Predicate predicate) {
     return wait_for_predicate(lock, detail::no_deadline, &stop, predicate);
@@ -127,10 +132,11 @@ class condition_variable {
     return wait_for_predicate(lock, detail::deadline_after(d), &stop, predicate);
   }
 
-  /// `co_await c.async_wait(lock)` and so on in a coir::async: as the above, but that the coroutine waits, and not a
-  /// fiber, to be notified and then for the lock; in the same queue. The lock is a std::unique_lock or std::shared_lock
-  /// of one of coir's mutexes that can be awaited, or such a mutex itself; it must stay where it is. Each allocates a
-  /// frame, those with a predicate one more. Those with a time throw std::bad_alloc and std::system_error (no thread).
+  /// `co_await c.async_wait(lock)` and so on in a coir::async: as the functions above, but the coroutine waits instead
+  /// of a fiber, first to be notified and then for the lock. Fibers and coroutines share one queue. The lock is a
+  /// std::unique_lock or std::shared_lock of one of coir's mutexes that can be awaited, or such a mutex itself. It must
+  /// stay where it is. Each call allocates a frame, and a call with a predicate one more. Those with a time throw
+  /// std::bad_alloc, and std::system_error if the thread for a timer cannot be started.
   template <class Lock>
   async<void> async_wait(Lock& lock) {
     return async_wait_once<false>(lock, detail::no_deadline, nullptr);
@@ -185,16 +191,16 @@ class condition_variable {
   /// Guarded by the lock of waiters_.
   struct entry : detail::queued_wait {
     bool asleep = false;  // then a notifier must claim it
-    bool popped = false;  // by a notifier that had nobody to claim: not asleep yet, or timed out; counted in departing_
-    bool chosen = false;  // popped, before it slept, by notify_one(): that is spent
+    bool popped = false;  // by a notifier that had nothing to claim: not asleep yet, or timed out; in departing_
+    bool chosen = false;  // popped by notify_one() before it slept: the notification is spent
 
-    // For a stop callback; null while it is not queued. Changes under the list's lock and `link`; who holds `link` does
-    // not wait for the list's lock.
+    // For a stop callback; null while the entry is not queued. Changes under the list's lock and `link`. The holder of
+    // `link` does not wait for the list's lock.
     detail::spin_lock link;
     condition_variable* where = nullptr;
   };
 
-  /// The sleep of one that has enlisted; see queued_wait.hpp.
+  /// The sleep of a waiter that has enlisted; see queued_wait.hpp.
   class sleep final {
    public:
     sleep(condition_variable& on, entry& e) noexcept : on_(&on), entry_(&e) {}
@@ -236,7 +242,7 @@ class condition_variable {
   async<bool> async_wait_for_predicate(Lock& lock, std::stop_token stop, detail::deadline until, Predicate predicate);
 
   detail::wait_list waiters_;
-  std::uint64_t departing_ = 0;  // popped entries whose owners have yet to take the lock once more
+  std::uint64_t departing_ = 0;  // popped entries whose owners have yet to take the lock again
 };
 
 /// Enlists, then unlocks.
@@ -321,7 +327,7 @@ async<void> condition_variable::async_wait_while_not(Lock& lock, Predicate predi
   while (!predicate()) co_await async_wait_once<false>(lock, detail::no_deadline, nullptr);
 }
 
-/// `stop`: without a state, if none is to be heeded.
+/// `stop` has no state if no stop request ends the wait.
 template <bool timed, class Lock, class Predicate>
 async<bool> condition_variable::async_wait_for_predicate(Lock& lock, std::stop_token stop, detail::deadline until,
                                                          Predicate predicate) {

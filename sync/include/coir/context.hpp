@@ -8,21 +8,24 @@
 //
 //   coir::select(coir::on_recv(ctx.done()), coir::on_recv(work, [](std::optional<job> j) { ... }));
 //
-// A context signals; it interrupts nobody (that is what timeout(), task_group and task::request_stop() do).
-// Contexts form a tree: ending one ends all that were made from it, never its parent; one made from an ended one is
-// born ended. It ends once: by its cancel function, by its deadline (its own, or an earlier one above), or with its
-// parent.
+// A context signals; it does not interrupt a fiber (timeout(), task_group and task::request_stop() do). Contexts form a
+// tree. Ending a context ends all contexts that were made from it, but never its parent. A context made from an ended
+// one is ended from the start. A context ends once: by its cancel function, by its deadline (its own, or an earlier one
+// above), or with its parent.
 //
-// A context is a cheap shared handle, and so is a cancel function. A default-constructed context is the background, and
-// a default-constructed cancel function does nothing. Dropping handles cancels nothing, and a program need not call the
-// cancel function: a context is freed, with its timer and its place in the parent's list, when no handle, no cancel
+// A context is a cheap shared handle, and so is a cancel function. A default-constructed context is the background. A
+// default-constructed cancel function does nothing. Dropping handles cancels nothing, and a program need not call the
+// cancel function. A context is freed, with its timer and its place in the parent's list, when no handle, no cancel
 // function, no context below it and no done channel refers to it. A cancelled context leaves that list at once.
 //
-// Thread safety: all members at once, from fibers and plain threads; one handle *object* is like a std::shared_ptr.
-// Happens-before: cancel(cause) before a receive from done() that returns because of it; err() is set by then.
-// A deadline is kept by the runtime of the fiber that made the context, and not when that has ended; outside a fiber,
-// by a thread of the library's own. The earliest of those above and below is kept, once: so what is made with a later
-// one than its parent's ends with that, or not at all. While pending it counts as a timer for deadlock detection.
+// Thread safety: fibers and plain threads may call all members at once. A single handle *object* is like a
+// std::shared_ptr.
+// Happens-before: cancel(cause) happens before a receive from done() that returns because of it. err() is set by then.
+//
+// The runtime of the fiber that made a context keeps its deadline, but not after the runtime has ended. If a plain
+// thread made it, a thread of the library keeps the deadline. In a chain of contexts, only the earliest deadline is
+// kept, once: a context with a later deadline than its parent's ends with the parent's deadline, or not at all. A
+// pending deadline counts as a timer for deadlock detection.
 #pragma once
 
 #include <algorithm>
@@ -51,37 +54,38 @@ struct context_access;
 
 class context {
  public:
-  /// The background: never ends, has no deadline and no values.
+  /// The background: it never ends and has no deadline and no values.
   context() noexcept = default;
   static context background() noexcept { return {}; }
 
-  /// Closed when the context ends; nobody sends. The nil channel if it never can (then a select never takes that case).
-  /// Throws std::bad_alloc.
+  /// A channel that is closed when the context ends. Nothing is ever sent to it. It is the nil channel if the context
+  /// can never end; a select then never takes that case. Does not block. Throws std::bad_alloc.
   recv_chan<void> done() const {
     const auto node = cancellable();
     return node != nullptr ? node->done() : recv_chan<void>();
   }
 
-  /// Why it has ended: context_cancelled, or `timed_out` if a deadline passed; null while it is live.
+  /// Why the context has ended: context_cancelled, or `timed_out` if a deadline passed. Null while the context is live.
   std::exception_ptr err() const noexcept {
     detail::decide(detail::operation::look_at_context, node_.get());
     const auto node = cancellable();
     return node != nullptr ? node->error() : nullptr;
   }
 
-  /// What the cancel function was given, here or above; err() if nothing; null while the context is live.
+  /// The cause that the cancel function was given, here or above. err() if it was given none. Null while the context is
+  /// live.
   std::exception_ptr cause() const noexcept {
     detail::decide(detail::operation::look_at_context, node_.get());
     const auto node = cancellable();
     return node != nullptr ? node->cause() : nullptr;
   }
 
-  /// When it will have ended at the latest, if that is known.
+  /// When the context will have ended at the latest, if that is known; nullopt otherwise.
   std::optional<std::chrono::steady_clock::time_point> deadline() const noexcept;
 
-  /// The value of the nearest with_value() whose key is equal; null if there is none, or if it is no T. Keys are
-  /// compared by == within their type; a string literal, a std::string_view and a std::string are one type. The pointer
-  /// is good as long as this context or one made from it. Throws what == and copying the key throw.
+  /// The value of the nearest with_value() whose key is equal. Null if there is none, or if the value is not a T. Keys
+  /// are compared by == within their type. A string literal, a std::string_view and a std::string are one type. The
+  /// pointer is valid as long as this context or one made from it. Throws what == and copying the key throw.
   template <class T, class K>
   const T* value(const K& key) const {
     using stored = detail::context_key<K>;
@@ -109,8 +113,9 @@ class cancel_function {
  public:
   cancel_function() noexcept = default;
 
-  /// Returns when the context and all below it have ended: by this call, or by another one at the same time, for which
-  /// it waits awake. The first call counts. From any fiber or thread; does not block.
+  /// Ends the context and all contexts below it, with this cause. Returns when they have ended. If another call is
+  /// ending them at that time, waits for it without parking. The first call counts. May be called from any fiber or
+  /// thread. Does not block, and is not a cancellation point.
   void operator()(const std::exception_ptr& cause = {}) const noexcept;
 
  private:
@@ -156,8 +161,9 @@ deadline context_deadline(std::chrono::time_point<Clock, Duration> t) {
   return detail::context_access::cancellable(parent, detail::no_deadline);
 }
 
-/// The same with a deadline, at which it ends as `timed_out`: at once if that has passed, and with the parent's if that
-/// is earlier. Throws std::bad_alloc; std::system_error if the library's timer thread is needed and cannot be started.
+/// The same with a deadline, at which the context ends as `timed_out`. It ends at once if the deadline has passed, and
+/// with the parent's deadline if that is earlier. Throws std::bad_alloc, and std::system_error if the library's timer
+/// thread is needed and cannot be started.
 template <class Rep, class Period>
 [[nodiscard]] std::pair<context, cancel_function> with_timeout(const context& parent,
                                                                std::chrono::duration<Rep, Period> d) {
@@ -169,9 +175,9 @@ template <class Clock, class Duration>
   return detail::context_access::cancellable(parent, detail::context_deadline(t));
 }
 
-/// A context like `parent` that has a value for the key besides. Key and value are kept as long as the context or one
-/// made from it; their destructors run in whatever fiber or thread is the last to use it, and must not block. Throws
-/// std::bad_alloc, and what copying them throws.
+/// A context like `parent` that also has a value for the key. Key and value live as long as the context or one made
+/// from it. Their destructors run in the fiber or thread that is the last to use the context, and must not block.
+/// Throws std::bad_alloc, and what copying the key and the value throws.
 template <class K, class V>
 [[nodiscard]] context with_value(const context& parent, K&& key, V&& value) {
   static_assert(std::equality_comparable<detail::context_key<K>>, "coir: the key of a context's value needs an ==");

@@ -1,17 +1,18 @@
-// fiber_local<T>: a variable of which every fiber has its own, as thread_local gives one to every thread. A fiber moves
-// between threads, so what is thread_local is not its own (docs/thread-local-storage.md).
+// fiber_local<T>: a variable of which every fiber has its own, as every thread has its own thread_local. A fiber moves
+// between threads, so a thread_local does not belong to a fiber (docs/thread-local-storage.md).
 //
 //   coir::fiber_local<request_id> current_request;  // usually at namespace scope, or a static member
 //   ...
 //   current_request->number = 7;                    // this fiber's
 //
-// The first use in a fiber makes a T{}. It is destroyed when the fiber ends, before a join of its task returns; the
-// youngest value first. The destructors may block (nothing cancels them) and may use this or other fiber_locals, which
-// makes new values if need be. Plain threads have one each, too, destroyed at the thread's end.
+// The first use in a fiber makes a T{}. The value is destroyed when the fiber ends, before a join of its task returns.
+// The youngest value is destroyed first. The destructors may block; nothing cancels them. They may use this or other
+// fiber_locals, which makes new values if need be. A plain thread has a value of its own too, which is destroyed when
+// the thread ends.
 //
-// A fiber_local may be destroyed before its values: those live until their fibers end.
-// Thread safety: all members at once; a value belongs to its fiber. A use costs a few nanoseconds, the first one in a
-// fiber an allocation.
+// A fiber_local may be destroyed before its values. Those live until their fibers end.
+// Thread safety: all members may be called at once. A value belongs to its fiber. A use costs a few nanoseconds; the
+// first use in a fiber also costs an allocation.
 #pragma once
 
 #include <memory>
@@ -35,8 +36,8 @@ class fiber_local {
   fiber_local(const fiber_local&) = delete;
   fiber_local& operator=(const fiber_local&) = delete;
 
-  /// The calling fiber's value; it stays where it is until the fiber ends. Throws what T{} throws (then the next use
-  /// tries again), std::bad_alloc.
+  /// The calling fiber's value. It stays where it is until the fiber ends. The first use throws what T{} throws (then
+  /// the next use tries again), and std::bad_alloc.
   T& operator*() const {
     if (const detail::local_table* table = detail::this_locals())
       if (void* value = table->find(key_)) return *static_cast<T*>(value);

@@ -29,7 +29,7 @@ class latch {
     if (checked(n) > 0) count_.subtract(n);
   }
 
-  /// Whether the count is zero.
+  /// Whether the count is zero. Never blocks.
   bool try_wait() const noexcept {
     detail::decide(detail::operation::wait, this);
     const bool zero = count_.zero();
@@ -45,15 +45,15 @@ class latch {
     return detail::queue_awaiter<detail::countdown::zero_wait>(std::in_place, count_);
   }
 
-  /// count_down(n), then wait(). The latch may be destroyed when all of these calls have returned, except that of the
-  /// last to arrive.
+  /// count_down(n), then wait(). Throws as these do. The latch may be destroyed when all of these calls have returned,
+  /// except the call of the last to arrive.
   void arrive_and_wait(std::int64_t n = 1) {
     if (checked(n) > 0 && count_.subtract(n)) return;  // a waiter may have destroyed the latch by now
     wait();
   }
 
-  /// `co_await l.async_arrive_and_wait(n)`: likewise. Arrives when it is awaited; throws as count_down(), and
-  /// `cancelled`, when the arrival stands.
+  /// `co_await l.async_arrive_and_wait(n)` in a coir::async: as arrive_and_wait(), but the coroutine waits instead of a
+  /// fiber. It arrives when it is awaited. Throws as count_down(), and `cancelled`; the arrival then stands.
   detail::queue_awaiter<detail::countdown::arrival> async_arrive_and_wait(std::int64_t n = 1) {
     return detail::queue_awaiter<detail::countdown::arrival>(std::in_place, count_, checked(n));
   }

@@ -1,12 +1,12 @@
-// mutex: mutual exclusion among fibers and OS threads alike; a blocked fiber leaves its processor to others.
-// Meets std's Lockable: std::unique_lock, std::scoped_lock and std::lock work.
+// mutex: mutual exclusion among fibers and OS threads alike. A blocked fiber leaves its processor to others. It meets
+// std's Lockable: std::unique_lock, std::scoped_lock and std::lock work.
 //
 // Fast, and fair within a bound. A caller that finds the mutex free takes it, even if others wait. But if a waiter has
 // waited for more than 1 ms, an unlock hands the mutex straight to it. (A waiter that was woken, and that others keep
 // overtaking, is checked at every 32nd unlock.) Waiters are served first come, first served.
 //
 // The state word. Bits other than `held` and the ticks are set under queue_lock_, or by the owner.
-//   held     somebody owns the mutex
+//   held     a fiber or a thread owns the mutex
 //   queued   again_ or waiters_ is not empty, so an unlock takes the slow path. queued implies held or woken.
 //   woken    an unlock has woken a waiter, and the waiter has not yet taken the mutex or queued again. Until then no
 //            unlock wakes another waiter. At most one waiter is woken, or granted, at a time.
@@ -14,9 +14,9 @@
 //   ticks    counts the unlocks since the wake, so that only some of them read the clock
 // The long unlock changes the word only while it holds the mutex and queue_lock_, so nobody else can change it then.
 //
-// It may be destroyed as soon as its last owner knows that nobody else uses it (as std::mutex): an unlock's last touch
-// is the atomic operation that frees the word, or else it is followed by the unpark of a waiter that is still inside
-// lock() and so keeps the mutex alive until then.
+// A mutex may be destroyed as soon as its last owner knows that nobody else uses it, as a std::mutex. The last touch of
+// an unlock is the atomic operation that frees the word. If the unlock unparks a waiter after that, the waiter is still
+// inside lock(), and so keeps the mutex alive until then.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ namespace coir::inline COIR_ABI {
 
 namespace detail {
 
-/// `slot` is the mutex if that is to be handed over: to a coroutine, which cannot come back to take it.
+/// `slot` is the mutex if the mutex is to be handed over. That is for a coroutine, which cannot come back to take it.
 struct mutex_waiter : wait_node {
   deadline since = 0;
 };
@@ -45,7 +45,7 @@ class handed_over_lock;
 class mutex {
  public:
   constexpr mutex() noexcept = default;
-  /// No fiber or thread may be waiting for it: otherwise the process ends with a report.
+  /// No fiber or thread may be waiting for the mutex: otherwise the process ends with a report.
   ~mutex() {
     if (!waiters_.empty() || !again_.empty()) [[unlikely]]
       detail::destroyed_with_waiters("mutex", this, queue_lock_, {&again_, &waiters_});
@@ -53,11 +53,11 @@ class mutex {
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
 
-  /// Blocks until the mutex is free and takes it. Not recursive: a second lock by its owner waits forever.
-  /// Locking is no cancellation point, as pthread_mutex_lock() is none: neither a cancellation nor an expired timeout
-  /// ends it, so a lock_guard in a destructor is safe. To bound the wait, use timed_mutex. Only the unwinding of
-  /// a certain deadlock that this call is a part of throws `cancelled` from it; the mutex is then not taken. The unlock
-  /// before happens before lock() returns.
+  /// Blocks until the mutex is free and takes it. Not recursive: a second lock by its owner waits forever. Locking is
+  /// not a cancellation point, as pthread_mutex_lock() is none. Neither a cancellation nor an expired timeout ends it,
+  /// so a lock_guard in a destructor is safe. To bound the wait, use timed_mutex. Only the unwinding of a certain
+  /// deadlock that this call is a part of throws `cancelled` from it; the mutex is then not taken. The previous unlock
+  /// happens before the return of lock().
   void lock() {
     detail::decide(detail::operation::lock, this);
     // acquire: pairs with the release of the unlock before.
@@ -66,8 +66,9 @@ class mutex {
   }
 
   /// `co_await m.async_lock()` in a coir::async: as lock(), but the coroutine waits instead of a fiber. The mutex is
-  /// handed to it. For RAII adopt it: `std::unique_lock held(m, std::adopt_lock);`. The coroutine may unlock it on
-  /// another thread. No cancellation point either; std::logic_error if it is kept and awaited a second time.
+  /// handed to it. For RAII, adopt it: `std::unique_lock held(m, std::adopt_lock);`. The coroutine may unlock it on
+  /// another thread. Not a cancellation point either. Throws std::logic_error if the awaiter is kept and awaited a
+  /// second time.
   detail::queue_awaiter<detail::handed_over_lock> async_lock() noexcept;
 
   /// Takes the mutex if it is free. Never blocks, never fails spuriously.
@@ -79,8 +80,8 @@ class mutex {
     return taken;
   }
 
-  /// Gives the mutex up. Never blocks. By any fiber or thread, not only the one that locked it.
-  /// Throws std::logic_error if nobody holds it.
+  /// Gives the mutex up. Never blocks. Any fiber or thread may call it, not only the one that locked the mutex. Throws
+  /// std::logic_error if nobody holds the mutex.
   void unlock() {
     detail::decide(detail::operation::unlock, this);
     // Read the word first: while a woken waiter is on its way, a compare-exchange that fails would be a third one.
@@ -92,14 +93,15 @@ class mutex {
   }
 
  protected:
-  /// Spins, then sleeps. True: taken; false: the deadline has passed. Throws `cancelled`, of a deadlock.
+  /// Spins, then sleeps. True: the mutex is taken. False: the deadline has passed. Throws `cancelled` if a deadlock is
+  /// unwound.
   bool lock_contended(detail::deadline until);
 
  private:
   friend class detail::handed_over_lock;
 
   static constexpr std::uint32_t held = 1, queued = 2, woken = 4, granted = 8, tick = 16, ticks = 31 * tick;
-  static constexpr std::uint32_t of_woken = woken | granted | ticks;  // what the one that was woken clears
+  static constexpr std::uint32_t of_woken = woken | granted | ticks;  // the woken waiter clears these
 
   static bool may_take(std::uint32_t seen, bool was_woken) noexcept;
   bool spin(bool was_woken) noexcept;
@@ -111,11 +113,11 @@ class mutex {
   detail::spin_lock queue_lock_;  // innermost but for what unpark() takes, and that is called without it
   detail::wait_queue again_;      // waiters that were woken and found the mutex taken; they precede waiters_
   detail::wait_queue waiters_;
-  detail::deadline woken_since_ = 0;  // since when the one that was woken has waited; the owner's
+  detail::deadline woken_since_ = 0;  // since when the woken waiter has waited; the owner's
 };
 
-/// A coroutine's lock; see queued_wait.hpp. Whoever unlocks hands over to it, so that it need not be resumed just to
-/// find the mutex taken.
+/// A coroutine's lock; see queued_wait.hpp. An unlock hands the mutex over to the coroutine, so that the coroutine need
+/// not be resumed only to find the mutex taken.
 class detail::handed_over_lock {
  public:
   explicit handed_over_lock(mutex& m) noexcept { node_.slot = &m; }

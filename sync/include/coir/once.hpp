@@ -3,9 +3,9 @@
 //   coir::once opened;
 //   coir::call_once(opened, [&] { file.open(); });
 //
-// Thread safety: any number of fibers and threads. The one call that succeeds happens before every call_once() returns.
-// A once may be destroyed as soon as a call_once() on it has returned and no other is under way but those that are
-// waking up because of the same success.
+// Thread safety: any number of fibers and threads may use a once. The one call that succeeds happens before every
+// call_once() returns. A once may be destroyed as soon as a call_once() on it has returned, if no other call is under
+// way except those that the same success wakes up.
 #pragma once
 
 #include <atomic>
@@ -42,7 +42,7 @@ class once {
   template <class F>
   static async<void> async_call(once& flag, F f);
 
-  /// Until it is done, or this one's turn to do it; see queued_wait.hpp.
+  /// The wait until the call has succeeded or it is this caller's turn; see queued_wait.hpp.
   class turn final : public detail::queued_wait {
    public:
     explicit turn(once& of) noexcept : of_(&of) {}
@@ -57,7 +57,7 @@ class once {
     once* of_;
   };
 
-  bool begin();  // true: the caller is to do it, then to call one of
+  bool begin();  // true: the caller runs f, then calls one of
   detail::queue_awaiter<turn> async_begin() noexcept { return detail::queue_awaiter<turn>(std::in_place, *this); }
   void succeed() noexcept;
   void fail() noexcept;  // the first waiting caller tries next, or else the next one to come
@@ -68,9 +68,10 @@ class once {
   detail::wait_list waiters_;
 };
 
-/// Calls f(args...) unless a call for this flag has succeeded. If another call is running f, blocks until that ends. If
-/// f throws, the exception goes to the caller that ran it, and a waiting caller, or the next one, tries again. f must
-/// not call call_once with the same flag: it would wait for itself. Throws `cancelled` if it would block.
+/// Calls f(args...) unless a call for this flag has succeeded. If another call is running f, blocks until that call
+/// ends. If f throws, its caller gets the exception, and a waiting caller, or the next one, tries again. f must not
+/// call call_once with the same flag: it would wait for itself. A cancellation point if it has to wait: throws
+/// `cancelled`.
 template <class F, class... Args>
 void call_once(once& flag, F&& f, Args&&... args) {
   detail::check_has_run<std::invoke_result_t<F, Args...>>();
@@ -86,9 +87,9 @@ void call_once(once& flag, F&& f, Args&&... args) {
   flag.succeed();
 }
 
-/// `co_await async_call_once(flag, f)` in a coir::async: as call_once(), and among the callers of that, but that the
-/// coroutine waits, and not a fiber. f is an ordinary function, or returns an async, which is awaited. The flag must
-/// outlive it. Allocates a frame.
+/// `co_await async_call_once(flag, f)` in a coir::async: as call_once(), but the coroutine waits instead of a fiber.
+/// Coroutines and callers of call_once() may share a flag. f is an ordinary function, or it returns an async, which is
+/// awaited. The flag must outlive the call. Allocates a frame.
 template <class F>
 async<void> async_call_once(once& flag, F&& f) {
   detail::check_made_in_co_await<F>();

@@ -8,8 +8,8 @@
 namespace coir::inline COIR_ABI {
 
 struct parallel_options {
-  /// How many bodies one fiber runs in a row before others may take over, and before it looks whether the loop has
-  /// failed. 0: as many as take some 20 us, measured while the loop runs.
+  /// How many bodies one fiber runs in a row. After them, other fibers may take over, and the fiber checks whether the
+  /// loop has failed. 0: as many as take some 20 us, measured while the loop runs.
   std::size_t grain = 0;
 };
 

@@ -1,5 +1,5 @@
 // recursive_mutex: a mutex that its owner, a fiber or an OS thread, may lock again; as std::recursive_mutex. It is free
-// when unlocked as often as it was locked.
+// when its owner has unlocked it as often as locked it.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ class recursive_mutex {
   recursive_mutex(const recursive_mutex&) = delete;
   recursive_mutex& operator=(const recursive_mutex&) = delete;
 
-  /// Blocks while another fiber or thread owns it. No cancellation point: see mutex.hpp.
+  /// Blocks while another fiber or thread owns the mutex. Not a cancellation point; see mutex.hpp.
   void lock() {
     if (again()) return;
     mutex_.lock();

@@ -1,11 +1,13 @@
-// semaphore: a number of permits, acquired and given back several at a time; as golang.org/x/sync/semaphore.
-// First come, first served without exception: a newcomer never passes a waiter, however little it asks for. So a large
-// request is not starved by small ones; and one that waits holds up those behind it.
+// semaphore: a number of permits, which are acquired and given back several at a time; as golang.org/x/sync/semaphore.
+// Waiters are served first come, first served, without exception: a newcomer never passes a waiter, however little it
+// asks for. So small requests do not starve a large one, but a large request that waits holds up those behind it.
 //
-// A waiter that was granted its permits has them, even if a timeout or a cancellation comes at that moment; one that
-// gives up lets those behind it through. Thread safety: all members at once, from fibers and threads; release() by any
-// of them. A release happens before the return of the acquire that it makes possible. May be destroyed when nobody
-// waits and no call is under way.
+// A waiter that was granted its permits has them, even if a timeout or a cancellation comes at that moment. A waiter
+// that gives up lets those behind it through.
+//
+// Thread safety: fibers and threads may call all members at once, and any of them may call release(). A release happens
+// before the return of the acquire that it makes possible. A semaphore may be destroyed when no fiber or thread waits
+// and no call is under way.
 #pragma once
 
 #include <chrono>
@@ -23,25 +25,25 @@ class semaphore {
  public:
   using count_type = std::int64_t;
 
-  /// With that many permits, which is the most it can ever have. Throws std::invalid_argument if negative.
+  /// Has that many permits, which is also the most that it can ever have. Throws std::invalid_argument if negative.
   explicit semaphore(count_type permits);
   semaphore(const semaphore&) = delete;
   semaphore& operator=(const semaphore&) = delete;
 
-  /// Blocks until n permits can be taken. Throws `cancelled` if it would block, std::invalid_argument if the semaphore
-  /// has fewer than n altogether, or n is negative.
+  /// Blocks until n permits can be taken, and takes them. A cancellation point if it has to wait: throws `cancelled`.
+  /// Throws std::invalid_argument if the semaphore has fewer than n permits altogether, or n is negative.
   void acquire(count_type n = 1) {
     check(n);
     permits_.acquire(n);
   }
 
-  /// Takes n permits if that needs no waiting. Never blocks. Throws std::invalid_argument as acquire().
+  /// Takes n permits if that is possible without waiting. Never blocks. Throws std::invalid_argument as acquire().
   bool try_acquire(count_type n = 1) {
     check(n);
     return permits_.try_acquire(n);
   }
 
-  /// acquire() that gives up (false) when the time is over.
+  /// As acquire(), but gives up when the time is over. Returns whether it has taken the permits.
   template <class Rep, class Period>
   bool acquire_for(count_type n, std::chrono::duration<Rep, Period> d) {
     check(n);
@@ -62,8 +64,9 @@ class semaphore {
   }
 
   /// `co_await s.async_acquire(n)` and so on in a coir::async: as acquire(n), acquire_for(n, d) and acquire_until(n,
-  /// t), but the coroutine waits instead of a fiber; in the same queue. The time counts from the call. Those with a
-  /// time return whether the permits were acquired, and throw std::bad_alloc and std::system_error (no thread) besides.
+  /// t), but the coroutine waits instead of a fiber, in the same queue. The time counts from the call. Those with a
+  /// time return whether the permits were acquired. They also throw std::bad_alloc, and std::system_error if the thread
+  /// for a timer cannot be started.
   detail::queue_awaiter<acquire_wait> async_acquire(count_type n = 1) {
     check(n);
     return detail::queue_awaiter<acquire_wait>(std::in_place, permits_, n);
@@ -88,14 +91,14 @@ class semaphore {
     return async_acquire_until(1, t);
   }
 
-  /// Gives n permits back; wakes as many waiters as that suffices for. Never blocks.
-  /// Throws std::logic_error, and changes nothing, if so many are not out, std::invalid_argument if n is negative.
+  /// Gives n permits back, and wakes as many waiters as they suffice for. Never blocks. Throws std::logic_error, and
+  /// changes nothing, if fewer than n permits are out. Throws std::invalid_argument if n is negative.
   void release(count_type n = 1) {
     if (n < 0 || !permits_.release(n)) [[unlikely]]
       refuse_release(n);
   }
 
-  /// Whether acquire(1) would have to wait now.
+  /// Whether acquire(1) would have to wait now. Does not block.
   bool locked() const noexcept { return permits_.exhausted(); }
 
  private:
@@ -105,7 +108,7 @@ class semaphore {
   [[noreturn]] void refuse(count_type n) const;
   [[noreturn]] static void refuse_release(count_type n);
 
-  mutable detail::permits permits_;  // mutable: to look, too, it has to lock
+  mutable detail::permits permits_;  // mutable: even a look has to lock
 };
 
 }  // namespace coir

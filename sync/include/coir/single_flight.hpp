@@ -4,9 +4,9 @@
 //   coir::single_flight<std::string, page> pages;
 //   page p = pages.run(url, [&] { return fetch(url); });  // one fetch, however many ask meanwhile
 //
-// Nothing is cached: when the leader's call has ended, the next run() of the key begins anew.
-// Thread safety: all members at once, from fibers and threads; nothing is locked while f runs. The leader's call
-// happens before the returns of all runs that share it. Must outlive them.
+// Nothing is cached: after the leader's call has ended, the next run() of the key begins anew.
+// Thread safety: fibers and threads may call all members at once. No lock is held while f runs. The leader's call
+// happens before the returns of all runs that share it. The single_flight must outlive all its runs.
 #pragma once
 
 #include <algorithm>
@@ -37,11 +37,11 @@ class single_flight {
   single_flight(const single_flight&) = delete;
   single_flight& operator=(const single_flight&) = delete;
 
-  /// If no call is running for this key, runs f, as its leader. Otherwise blocks until the leader's call has ended. All
-  /// callers get a copy of its result, or the exception that it threw. But if the leader was cancelled (`cancelled`
-  /// left its f), one of the waiting callers becomes the leader and runs its own f. f must not run the same key: it
-  /// would wait for itself. Throws what the leader's f, or copying the result, throws; what Hash and Equal throw before
-  /// that; `cancelled` if it would block.
+  /// If no call is running for this key, runs f as the leader of the key. Otherwise blocks until the leader's call has
+  /// ended. All callers get a copy of its result, or the exception that it threw. But if the leader was cancelled
+  /// (`cancelled` left its f), one of the waiting callers becomes the leader and runs its own f. f must not run the
+  /// same key: it would wait for itself. Throws what the leader's f or copying the result throws; before that, what
+  /// Hash and Equal throw. A cancellation point if it has to wait for a leader: throws `cancelled`.
   template <class F>
   V run(const K& key, F&& f) {
     static_assert(std::is_invocable_v<F>, "coir: the function of a single_flight takes no arguments (capture instead)");
@@ -56,17 +56,17 @@ class single_flight {
     return joined->get();
   }
 
-  /// `co_await flights.async_run(key, f)` in a coir::async: as run(), and among the callers of that, but that the
-  /// coroutine waits, and not a fiber. f is an ordinary function, or returns an async, which is awaited. Copies the
-  /// key; allocates frames.
+  /// `co_await flights.async_run(key, f)` in a coir::async: as run(), but the coroutine waits instead of a fiber.
+  /// Coroutines and callers of run() may share a call. f is an ordinary function, or it returns an async, which is
+  /// awaited. Copies the key. Allocates frames.
   template <class F>
   async<V> async_run(const K& key, F&& f) {
     detail::check_made_in_co_await<F>();
     return async_fly<std::decay_t<F>>(key, std::forward<F>(f));
   }
 
-  /// The next run() of the key begins anew, even if one is under way. Callers that share that one still get its result.
-  /// Throws what Hash and Equal throw.
+  /// Makes the next run() of the key begin anew, even if a call is under way. Callers that share that call still get
+  /// its result. Throws what Hash and Equal throw.
   void forget(const K& key) {
     const std::scoped_lock lock(mutex_);
     flights_.erase(key);
@@ -80,7 +80,7 @@ class single_flight {
     stage now = stage::running;  // guarded by mutex_, as the next
     std::size_t waiting = 0;
     condition_variable changed;
-    // The leader's, until the flight has ended; then constant.
+    // The leader writes these until the flight has ended; then they are constant.
     std::optional<std::conditional_t<std::is_void_v<V>, nothing, V>> value;
     std::exception_ptr error;
 
@@ -90,7 +90,7 @@ class single_flight {
     }
   };
 
-  /// Under mutex_: the flight of the key, and whether it is new, and the caller leads it.
+  /// Under mutex_: the flight of the key, and whether it is new, so that the caller leads it.
   std::pair<std::shared_ptr<flight>, bool> board(const K& key) {
     const auto [place, leads] = flights_.try_emplace(key);
     if (leads) {
@@ -116,7 +116,7 @@ class single_flight {
     return succeeds(joined);
   }
 
-  /// One who waits does so no longer, since that has thrown.
+  /// For a caller that stops waiting, because the wait has thrown.
   void give_up(const K& key, flight& joined, std::unique_lock<mutex>& lock) {
     // It did not get the mutex if a deadlock is being unwound. Whoever has that unwinds too, or this throws again.
     if (!lock.owns_lock()) lock.lock();
@@ -124,7 +124,7 @@ class single_flight {
     if (joined.now == stage::leaderless) seek_leader(key, joined);
   }
 
-  /// Under mutex_, of one who has waited: whether it leads from now on.
+  /// Under mutex_, for a caller that has waited: whether it leads from now on.
   static bool succeeds(flight& joined) noexcept {
     --joined.waiting;
     if (joined.now == stage::ended) return false;
@@ -195,7 +195,7 @@ class single_flight {
         co_await async_lead(key, joined, f, begun);
       } catch (...) {
         if (begun) throw;
-        joined.error = std::current_exception();  // there was no memory for its frame
+        joined.error = std::current_exception();  // there was no memory for the frame
       }
       if (!begun) {
         const uncancellable end;
@@ -253,8 +253,8 @@ class single_flight {
       led.changed.notify_one();
   }
 
-  /// Under mutex_. The key may be another flight's by now; and to look for it may throw, which must not make its result
-  /// stay.
+  /// Under mutex_. The key may belong to another flight by now. The search for the key may throw, but the flight's
+  /// result must be removed all the same.
   void remove(const K& key, const flight& led) {
     auto place = flights_.end();
     const auto is_its = [&led](const auto& entry) { return entry.second.get() == &led; };

@@ -5,25 +5,25 @@
 //   for (const auto& page : pages) group.spawn([&page] { fetch(page); });
 //   group.wait();  // rethrows what the first failing fetch threw, once all have ended
 //
-// A child fails when an exception leaves it; but `cancelled` is no failure. The first failure cancels the other
-// children (their blocking calls throw `cancelled`) and is what wait() rethrows; later ones are dropped. From then on
-// the group is over: spawn() does nothing. A group without a failure may be used again after wait().
+// A child fails when an exception other than `cancelled` leaves it. The first failure cancels the other children (their
+// blocking calls throw `cancelled`), and wait() rethrows it. Later failures are dropped. After the first failure the
+// group is over: spawn() does nothing. A group without a failure may be used again after wait().
 //
-// A child that was cancelled, and ended by that, has not done its work, and wait() does not return as if it had: it
-// throws task_cancelled, as task::get() does. That is so if somebody else cancelled it (runtime::cancel(), the
+// A child that ended by its cancellation has not done its work, so wait() does not return as if it had: it throws
+// task_cancelled, as task::get() does. That is so if something else cancelled the child (runtime::cancel(), the
 // unwinding of a deadlock), which does not cancel its siblings, or if another wait() of the group was cancelled. A
-// child that throws `cancelled` itself, though nobody has cancelled it, has ended as it wanted to.
+// child that throws `cancelled` itself, although it was not cancelled, has ended normally.
 //
 // No child outlives the group: the destructor cancels and joins what is left.
 //
-// Thread safety: all members at once, from fibers and plain threads (spawn() from fibers alone, those of children of
-// the group included), but for the destructor. A child that waits for its own group waits for itself.
-// Happens-before: spawn() before the child's function starts; the end of every child (what it captured and its
-// fiber_locals destroyed) before wait() returns or throws.
+// Thread safety: fibers and plain threads may call all members at once, except the destructor. Only fibers may call
+// spawn(); children of the group may too. A child that waits for its own group waits for itself.
+// Happens-before: spawn() happens before the child's function starts. The end of every child, after what it captured
+// and its fiber_locals were destroyed, happens before wait() returns or throws.
 //
-// Invariant, under lock_: running_ counts the children that are linked and the spawners that were granted a place and
-// have not linked their child yet. Whoever takes it to zero wakes the joiners with its last touch of the group. The
-// child that fails first stops the others while it still counts, so the group is there meanwhile.
+// Invariant, under lock_: running_ counts the children that are linked, and the spawners that were granted a place and
+// have not linked their child yet. The fiber that takes it to zero wakes the joiners with its last touch of the group.
+// The child that fails first still counts while it stops the others, so the group exists meanwhile.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ namespace detail {
 
 class crew;
 
-/// A child. Its fiber, or the caller that is stopping it, frees it: whichever is done with it last.
+/// A child. Its fiber frees it, or the caller that stops it, whichever uses it last.
 class group_child : public task_state {
  protected:
   using destroyer = void (*)(group_child*) noexcept;
@@ -60,14 +60,14 @@ class group_child : public task_state {
       : task_state(f, where), group_(&g), destroy_(d) {}
 
   using task_state::begin;
-  /// The fiber's last act, when the closure is gone; `error` is what left it.
+  /// The fiber's last step, after the closure is destroyed. `error` is the exception that left it.
   void end() noexcept;
 
  private:
   friend class coir::task_group;
 
   void release() noexcept {
-    // acq_rel: the last has seen the other's use.
+    // acq_rel: the last release has seen the other's use.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy_(this);
   }
 
@@ -113,14 +113,16 @@ class task_group {
 
   task_group() noexcept = default;
 
-  /// Cancels the children that are left, and joins them; what they throw is dropped. Blocks, even in a cancelled fiber.
+  /// Cancels the children that are left, and joins them. What they throw is dropped. Blocks, even in a cancelled fiber.
+  /// Not a cancellation point.
   ~task_group();
   task_group(const task_group&) = delete;
   task_group& operator=(const task_group&) = delete;
 
   /// Starts f in a fiber of the group, in the calling fiber's runtime. What f returns is dropped. Blocks while as many
-  /// children run as the limit allows; spawners are served in the order they came. Does nothing (f is destroyed) once
-  /// the group is over. Throws not_in_runtime outside a fiber, std::bad_alloc, and `cancelled` if it would block.
+  /// children run as the limit allows; spawners are served in the order in which they came. Once the group is over, it
+  /// starts nothing and destroys f. Throws not_in_runtime outside a fiber, and std::bad_alloc. A cancellation point if
+  /// it has to wait: throws `cancelled`.
   template <class F>
   void spawn(F&& f, source_location at = source_location::current()) {
     using closure = std::decay_t<F>;
@@ -131,14 +133,15 @@ class task_group {
     start(where, *detail::make_record<detail::group_record<closure>>(std::forward<F>(f), *this, at));
   }
 
-  /// How many children may run at once; no_limit at first. May be changed at any time: a lower limit takes effect as
-  /// children end, a higher one lets blocked spawners on. Throws std::invalid_argument if n is 0. Does not block.
+  /// Sets how many children may run at once; no_limit at first. May be changed at any time: a lower limit takes effect
+  /// as children end, and a higher one lets blocked spawners on. Does not block. Throws std::invalid_argument if n is
+  /// 0.
   void set_limit(std::size_t n);
 
-  /// Blocks until no child is left; then rethrows the first failure, if there was one; else throws task_cancelled if a
-  /// child was cancelled or the group was, see above (but `cancelled` if the calling fiber is being cancelled itself).
-  /// Each time it is called. If the calling fiber is cancelled meanwhile, cancels the children, joins them, and throws
-  /// `cancelled`; the group is over then. May be called from a plain thread.
+  /// Blocks until no child is left. Then rethrows the first failure, if there was one. Otherwise throws task_cancelled
+  /// if a child or the group was cancelled, see above; but `cancelled` if the calling fiber is being cancelled itself.
+  /// Each further call does the same. If the calling fiber is cancelled while it waits, cancels the children, joins
+  /// them, and throws `cancelled`; the group is then over. May be called from a plain thread.
   void wait();
 
   /// `co_await group.async_wait()` in a coir::async: as wait(), but the coroutine waits instead of a fiber.
@@ -163,7 +166,7 @@ class task_group {
   void join_uncancellable() noexcept;
   void rethrow_failure();
 
-  /// Until no child is left; see queued_wait.hpp.
+  /// The wait until no child is left; see queued_wait.hpp.
   class join final : public detail::queued_wait {
    public:
     join(task_group& of, const char* what) noexcept : of_(&of), what_(what) {}
@@ -172,7 +175,7 @@ class task_group {
     detail::wait_reason why() const noexcept { return {what_, of_}; }
     bool enter() noexcept;
     detail::wake leave(detail::wake how) noexcept;
-    static detail::wake outcome(detail::wake how) noexcept { return how; }  // one that is cancelled has more to do
+    static detail::wake outcome(detail::wake how) noexcept { return how; }  // a cancelled waiter has more to do
 
    private:
     task_group* of_;

@@ -1,4 +1,4 @@
-// timed_mutex: a mutex whose lock can give up; as std::timed_mutex. The very same protocol as mutex.
+// timed_mutex: a mutex whose lock can give up; as std::timed_mutex. It has the same protocol as mutex.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@ class timed_mutex : private mutex {
   using mutex::try_lock;
   using mutex::unlock;
 
-  /// As lock(), but returns false, the mutex not taken, when the time is over first; takes a free one though the time
-  /// is over. No cancellation point.
+  /// As lock(), but gives up when the time is over: it then returns false and has not taken the mutex. A free mutex is
+  /// taken even if the time is over. Not a cancellation point.
   template <class Rep, class Period>
   bool try_lock_for(std::chrono::duration<Rep, Period> d) {
     return try_lock() || lock_contended(detail::deadline_after(d));
@@ -28,8 +28,9 @@ class timed_mutex : private mutex {
     return try_lock() || lock_contended(detail::deadline_at(t));
   }
 
-  /// `co_await m.async_try_lock_for(d)`, `co_await m.async_try_lock_until(t)` in a coir::async: the same for
-  /// coroutines. See async_lock(). Also throw std::bad_alloc and std::system_error (no thread).
+  /// `co_await m.async_try_lock_for(d)` and `co_await m.async_try_lock_until(t)` in a coir::async: the same for
+  /// coroutines. See async_lock(). They also throw std::bad_alloc, and std::system_error if the thread for a timer
+  /// cannot be started.
   template <class Rep, class Period>
   detail::timed_queue_awaiter<detail::handed_over_lock> async_try_lock_for(std::chrono::duration<Rep, Period> d) {
     return detail::timed_queue_awaiter<detail::handed_over_lock>(detail::deadline_after(d), as_mutex());

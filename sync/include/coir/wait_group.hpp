@@ -1,12 +1,13 @@
-// wait_group: waits for a number of fibers (or threads) to be done; Go's sync.WaitGroup.
+// wait_group: waits until a number of fibers (or threads) are done; Go's sync.WaitGroup.
 //
 //   coir::wait_group group;
 //   for (auto& page : pages) group.go([&page] { fetch(page); });
 //   group.wait();
 //
-// Thread safety: all members at once, from fibers and threads. Reusable: once wait() has returned, add() begins the
-// next round. An add() that makes the count positive must happen before the wait() that is to see it. May be destroyed
-// as soon as wait() returns; but a wait() that is being cancelled needs it until it has thrown.
+// Thread safety: fibers and threads may call all members at once. A wait_group is reusable: once wait() has returned,
+// add() begins the next round. An add() that makes the count positive must happen before the wait() that is to see it.
+// A wait_group may be destroyed as soon as wait() returns. A wait() that is being cancelled needs it until it has
+// thrown.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ class wait_group {
   wait_group(const wait_group&) = delete;
   wait_group& operator=(const wait_group&) = delete;
 
-  /// Changes the count by n; a negative n is so many done(). Does not block.
-  /// Throws std::logic_error, and changes nothing, if the count would become negative.
+  /// Changes the count by n. A negative n does as many done(). Does not block. Throws std::logic_error if the count
+  /// would become negative, and std::length_error if it would become too large; the count is then unchanged.
   void add(std::int64_t n = 1) {
     if (n > 0)
       count_.add(n);
@@ -38,12 +39,13 @@ class wait_group {
       count_.subtract(n == INT64_MIN ? INT64_MAX : -n);
   }
 
-  /// Decrements the count; at zero, wakes all waiters. Does not block. Throws as add(-1). Happens before the return of
-  /// each wait() that it ends.
+  /// Decrements the count. At zero, wakes all waiters. Does not block. Throws as add(-1). It happens before the return
+  /// of each wait() that it ends.
   void done() { count_.subtract(1); }
 
-  /// Blocks until the count is zero. Throws `cancelled`, but only if it would block. It has then not waited, and fibers
-  /// that are counted may still be running. If these use variables of the caller, use task_group instead.
+  /// Blocks until the count is zero. A cancellation point if it has to wait. If it throws `cancelled`, it has not
+  /// waited, and fibers that are counted may still be running. If these use variables of the caller, use task_group
+  /// instead.
   void wait() { count_.wait(); }
 
   /// `co_await group.async_wait()` in a coir::async: as wait(), but the coroutine waits instead of a fiber.
@@ -51,9 +53,9 @@ class wait_group {
     return detail::queue_awaiter<detail::countdown::zero_wait>(std::in_place, count_);
   }
 
-  /// Starts f as coir::go does, counted until it has ended, by an exception too (which then is that of a `go` fiber).
-  /// What f captured, and its fiber_locals, are destroyed before it counts as done. Throws not_in_runtime,
-  /// std::bad_alloc.
+  /// Starts f as coir::go does, and counts it until it has ended. It may end by an exception too, which then has the
+  /// effect that it has in a `go` fiber. What f captured, and its fiber_locals, are destroyed before it counts as done.
+  /// Does not block. Throws not_in_runtime outside a fiber, and std::bad_alloc.
   template <class F>
   void go(F&& f, source_location at = source_location::current()) {
     static_assert(std::is_invocable_v<std::decay_t<F>>,
@@ -78,7 +80,7 @@ class wait_group {
     detail::decide(detail::operation::spawn, this);
   }
 
-  /// f, made and destroyed where it runs: before it counts as done nothing that it captured may be left.
+  /// f, made and destroyed where it runs: nothing that it captured may be left when it counts as done.
   template <class F>
   struct counted {
     template <class G>
