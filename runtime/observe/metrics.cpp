@@ -78,6 +78,7 @@ metrics_snapshot scheduler::snapshot() {
   m.useless_wakes = costs_.useless_wakes.value();
   m.searches = costs_.searches.value();
   m.looks = costs_.looks.value();
+  m.polls = poller_.asked();
   m.futex_calls = costs_.futex_calls.value();
   m.membarriers = costs_.membarriers.value();
   m.injected_queue = queues_.injected().size();

@@ -86,6 +86,8 @@ constexpr std::array single_counters = {
     single_counter{"coir_useless_wakes_total", "Threads woken that found no work.", &metrics_snapshot::useless_wakes},
     single_counter{"coir_searches_total", "Times a thread looked for work.", &metrics_snapshot::searches},
     single_counter{"coir_monitor_looks_total", "Times the monitor looked at all processors.", &metrics_snapshot::looks},
+    single_counter{"coir_polls_total", "Times the kernel was asked which descriptors are ready.",
+                   &metrics_snapshot::polls},
     single_counter{"coir_futex_calls_total", "Futex calls of the scheduler.", &metrics_snapshot::futex_calls},
     single_counter{"coir_membarriers_total", "Memory barriers on all processors.", &metrics_snapshot::membarriers},
 };

@@ -338,7 +338,7 @@ bool scheduler::deliver(worker& w, const poller::batch& events) noexcept {
   poller::deliver(events);
   w.held->firing.store(false, std::memory_order_relaxed);
   w.brought += static_cast<std::uint32_t>(events.size - 1);
-  if (events.more) w.held->asks_poller = true;  // some picks later: those that have come first go first
+  w.held->more_events = events.more;
   return true;
 }
 
@@ -354,12 +354,22 @@ void scheduler::ask_poller_from_outside() noexcept {
   deliver_from_outside(events);
 }
 
+// How many events are taken at a time: those that do not fit the ready ring stay in the kernel, which keeps them in the
+// order of their arrival. What spills over from the ring runs after what comes later. Some are taken all the same:
+// fibers that wake each other may keep the ring full for ever.
+int scheduler::room_for_events(const processor& p) noexcept {
+  constexpr int fewest = 16;
+  const std::uint32_t taken = queues_.spilled_ready().size() == 0 ? p.ready.size() : processor::ring::capacity;
+  return std::clamp(static_cast<int>(processor::ring::capacity - taken), fewest, poller::batch::capacity);
+}
+
 // Asks without waiting, unless a worker sleeps in epoll. Returns whether there were any events.
 bool scheduler::ask_poller(worker& w) noexcept {
   w.held->asks_poller = false;
+  w.held->more_events = false;  // deliver() sets it again
   if (!poller_.active() || idle_.anybody_polls()) return false;
   poller::batch events;
-  poller_.collect(events, 0);
+  poller_.collect(events, 0, room_for_events(*w.held));
   return deliver(w, events);
 }
 

@@ -21,6 +21,7 @@ namespace {
 constexpr std::int64_t smallest_delay = 50'000;
 constexpr std::int64_t suspicious_delay = 150'000;
 constexpr std::int64_t delay_if_waiting = 400'000;  // with attention asked for at the second look: pick.cpp
+constexpr std::int64_t delay_if_flowing = 2 * delay_if_waiting;
 constexpr std::int64_t longest_delay = 8 * delay_if_waiting;
 constexpr std::int64_t overdue_timer = 1'000'000;
 constexpr std::int64_t overdue_search = 1'000'000;  // a search takes 50 us, or a wake-up and then a search
@@ -67,6 +68,7 @@ void monitor::run(scheduler& s) noexcept {
   std::uint64_t epoch = 0;
   std::int64_t last_trim = s.clock().now();
   std::int64_t stale_since = 0;
+  finding last_found = finding::nothing;
   deadline next_line = schedtrace_ != 0 ? born_ + schedtrace_ : no_deadline;  // of COIR_DEBUG=schedtrace
   const auto line_due = [&] { return next_line != no_deadline && next_line <= s.clock().now(); };
   while (word_.load(std::memory_order_acquire) != ending) {
@@ -107,10 +109,14 @@ void monitor::run(scheduler& s) noexcept {
     futex_wait(word_, polling, std::min({time + delay, std::max(timer, time) + delay_if_waiting, next_line}));
     s.costs().looks.add();
     const finding found = look(s);
+    const bool flowed = std::exchange(last_found, found) == finding::flowing;
     if (found != finding::stale) stale_since = 0;
     switch (found) {
       case finding::nothing:
         delay = std::clamp(delay * 2, delay_if_waiting, longest_delay);
+        break;
+      case finding::flowing:  // a second look tells
+        delay = flowed ? delay_if_flowing : delay_if_waiting;
         break;
       case finding::waiting:
         delay = delay_if_waiting;
@@ -159,8 +165,8 @@ std::int64_t monitor::trim_stacks(scheduler& s, std::int64_t last, std::int64_t 
   return time;
 }
 
-// The kinds of work that have waited at p from the last look to this one (pick.cpp).
-void monitor::ask_attention(processor& p, const watch& last, const watch& current, const shared_work& shared,
+// The kinds of work that have waited at p from the last look to this one (pick.cpp). Returns whether there are any.
+bool monitor::ask_attention(processor& p, const watch& last, const watch& current, const shared_work& shared,
                             bool due) noexcept {
   std::uint8_t ask = 0;
   if (due) ask |= attention::due_timers;
@@ -178,28 +184,32 @@ void monitor::ask_attention(processor& p, const watch& last, const watch& curren
     ask &= static_cast<std::uint8_t>(~(attention::starved | attention::yielded));
   }
   if ((ask & ~before) != 0) p.attention.fetch_or(ask, std::memory_order_relaxed);
+  return (ask | before) != 0;
 }
 
-// True: nobody sleeps in the poller, and somebody waits for what it reports.
-bool monitor::watch_poller(scheduler& s) noexcept {
+// If somebody waits for events, and nobody sleeps in the poller: flowing if a worker has asked it by itself since the
+// last look.
+monitor::finding monitor::watch_poller(scheduler& s) noexcept {
   poller& io = s.io();
   if (!io.active() || s.idle().anybody_polls() || (s.io_waits() == 0 && !io.has_guests())) {
     events_wanted_ = false;
-    return false;
+    return finding::nothing;
   }
   const std::uint64_t asked = io.asked();
   if (asked != poller_asked_before_) {
-    events_wanted_ = false;
-  } else if (!events_wanted_) {
+    poller_asked_before_ = asked;
+    return std::exchange(events_wanted_, false) ? finding::waiting : finding::flowing;
+  }
+  if (!events_wanted_) {
     events_wanted_ = true;
     // Beside an idle processor: who is woken asks, and then sleeps there.
-    if (s.idle().may_wake(s.idle().count()) && s.wake_one(nullptr)) return true;
+    if (s.idle().may_wake(s.idle().count()) && s.wake_one(nullptr)) return finding::waiting;
     for (const auto& p : s.processors()) p->attention.fetch_or(attention::events, std::memory_order_relaxed);
   } else {  // all compute
     s.ask_poller_from_outside();
   }
   poller_asked_before_ = io.asked();
-  return true;
+  return finding::waiting;
 }
 
 /// One look at every processor.
@@ -217,12 +227,13 @@ monitor::finding monitor::look(scheduler& s) noexcept {
   bool suspicious = false;
   bool all_stand_still = true;
   bool queued = shared.any;  // work waits somewhere: a blocked worker's processor could serve it
-  bool waiting = shared.any;
+  const finding of_events = watch_poller(s);
+  bool waiting = shared.any || of_events != finding::nothing;
+  bool stands = shared.any || of_events == finding::waiting;  // something has waited since the last look
   bool idle_beside = false;
   s.idle().lock();
   timer_ = s.idle().unkept() ? of_idle : no_deadline;
   s.idle().unlock();
-  if (watch_poller(s)) waiting = true;
   for (const auto& p : s.processors()) queued = queued || !p->fresh.empty() || !p->ready.empty() || !p->yielded.empty();
   for (const auto& each : s.processors()) {
     processor& p = *each;
@@ -244,12 +255,13 @@ monitor::finding monitor::look(scheduler& s) noexcept {
       all_stand_still = all_stand_still && same;
       if (last.who == w) {
         const deadline earliest = std::min(p.timers.earliest(), of_idle);
-        ask_attention(p, last, current, shared, earliest <= time);
+        stands = ask_attention(p, last, current, shared, earliest <= time) || stands;
       }
     }
     if (slow_ && w != nullptr) [[unlikely]]
       slow_.look(p, *w, time, cpu_time_of(*w));
     const bool waits = waits_behind(p, time);
+    if (waits && last.who != w) stands = true;  // nobody has compared
     waiting = waiting || waits || (w != nullptr && p.timers.earliest() <= time);
     if (w != nullptr) timer_ = std::min(timer_, p.timers.earliest());  // the processor's own pick may come first
     idle_beside = idle_beside || (waits && room);
@@ -297,7 +309,8 @@ monitor::finding monitor::look(scheduler& s) noexcept {
   if (stale) return finding::stale;
   if (idle_beside) return finding::idle_beside;
   if (suspicious) return finding::suspicious;
-  return waiting ? finding::waiting : finding::nothing;
+  if (stands) return finding::waiting;
+  return waiting ? finding::flowing : finding::nothing;
 }
 
 void monitor::wake(idle_costs& costs) noexcept {

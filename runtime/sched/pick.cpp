@@ -9,8 +9,8 @@
 //   then the injection queue (from foreign threads) and what has spilled over from full rings, ready before fresh.
 //
 // Bound in time. This order alone would let some fibers wait for ever. So the monitor looks at every busy processor,
-// every 0.4 ms while anything waits (monitor.hpp). It asks for attention to the work that has waited there since the
-// look before. The processor serves that work at its next pick, however long the picks take:
+// every 0.4 ms while anything stands still (monitor.hpp). It asks for attention to the work that has waited there since
+// the look before. The processor serves that work at its next pick, however long the picks take:
 //
 //   attention     asked for if                                  served by
 //   due_timers    a timer is due                                firing it before the pick
@@ -84,7 +84,9 @@ void scheduler::put_next_behind(processor& p) noexcept {
 [[gnu::noinline]] runnable* scheduler::pick_out_of_turn(worker& w, processor& p, std::uint64_t tick,
                                                         bool& fire) noexcept {
   const bool counted = tick % counted_pick == 0;
-  if (take_up(p, attention::events)) p.asks_poller = true;  // on the native stack: for its next round
+  if (take_up(p, attention::events) ||
+      (p.more_events && (room_for_events(p) >= poller::batch::capacity / 2 || tick % (2 * counted_pick) == 0)))
+    p.asks_poller = true;  // on the native stack: for its next round
   if ((p.asks_poller && w.current != nullptr) || ((take_up(p, attention::due_timers) || counted) && timers_due(w, p))) {
     p.fruitless.add();
     fire = true;

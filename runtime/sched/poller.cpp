@@ -42,10 +42,10 @@ int control(int epoll, int what, int fd, std::uint64_t data, std::uint32_t mask)
 }
 
 // Older kernels, and some that filter system calls, have no epoll_pwait2(); an epoll can be waited for as well.
-int wait_in_two_calls(int epoll, epoll_event* events, const timespec& time) noexcept {
+int wait_in_two_calls(int epoll, epoll_event* events, int most, const timespec& time) noexcept {
   pollfd self{epoll, POLLIN, 0};
   if (::ppoll(&self, 1, &time, nullptr) <= 0) return 0;
-  return ::epoll_wait(epoll, events, poller::batch::capacity, 0);
+  return ::epoll_wait(epoll, events, most, 0);
 }
 
 }  // namespace
@@ -102,31 +102,30 @@ void poller::remove(int fd) noexcept {
   control(started(), EPOLL_CTL_DEL, fd, 0, 0);  // it may be closed already
 }
 
-void poller::collect(batch& into, deadline until) noexcept {
+void poller::collect(batch& into, deadline until, int most) noexcept {
   static std::atomic<bool> without_pwait2{false};
   const int epoll = started();
   int n = 0;
-  calls_.fetch_add(1, std::memory_order_relaxed);
   if (until == 0) {
-    n = ::epoll_wait(epoll, into.events, batch::capacity, 0);
+    n = ::epoll_wait(epoll, into.events, most, 0);
   } else if (until == no_deadline) {
-    n = ::epoll_wait(epoll, into.events, batch::capacity, -1);
+    n = ::epoll_wait(epoll, into.events, most, -1);
   } else {
     const std::int64_t left = std::max<std::int64_t>(until - monotonic_now(), 0);
     const timespec time{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
     n = -1;
     if (!without_pwait2.load(std::memory_order_relaxed)) {
-      n = ::epoll_pwait2(epoll, into.events, batch::capacity, &time, nullptr);
+      n = ::epoll_pwait2(epoll, into.events, most, &time, nullptr);
       if (n < 0 && (errno == ENOSYS || errno == EPERM)) without_pwait2.store(true, std::memory_order_relaxed);
     }
-    if (without_pwait2.load(std::memory_order_relaxed)) n = wait_in_two_calls(epoll, into.events, time);
+    if (without_pwait2.load(std::memory_order_relaxed)) n = wait_in_two_calls(epoll, into.events, most, time);
   }
   if (n < 0 && errno != EINTR) fatal("the epoll of a poller: epoll_wait() failed, errno ", errno);
   epoll_event* const end = into.events + std::max(n, 0);
   epoll_event* const bell =
       std::find_if(into.events, end, [](const epoll_event& e) { return e.data.u64 == bell_mark; });
   into.rung = bell != end;
-  into.more = n == batch::capacity;
+  into.more = n == most;
   into.size = static_cast<int>((into.rung ? std::copy(bell + 1, end, bell) : end) - into.events);
   asked_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -143,7 +142,6 @@ void poller::deliver(const batch& b) noexcept {
 }
 
 void poller::ring() noexcept {
-  calls_.fetch_add(1, std::memory_order_relaxed);
   started();  // and so the bell
   const std::uint64_t one = 1;
   // It cannot fail: the counter is far from its end.
@@ -152,7 +150,6 @@ void poller::ring() noexcept {
 
 void poller::answer(const batch& b) noexcept {
   if (!b.rung) return;
-  calls_.fetch_add(1, std::memory_order_relaxed);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto read = raw_read(bell_, &count, sizeof count);
 }

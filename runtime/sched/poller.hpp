@@ -7,7 +7,8 @@
 //                         timers if it is the keeper, and for the bell.
 //   a worker              that has run dry, if no worker sleeps in epoll: without waiting. Not after a sleep in epoll
 //                         that a single event ended.
-//   a busy processor      when the monitor asks for attention::events, because nobody has called it since the
+//   a busy processor      when the kernel has more events than it has taken, and its ready ring has room for them; or
+//                         when the monitor asks for attention::events, because nobody has called it since the
 //                         monitor's last look.
 //   the monitor           if that has not helped until its next look: fibers compute on all processors.
 //
@@ -75,7 +76,7 @@ class poller {
   void remove(int fd) noexcept;
 
   /// Asks the kernel for events. If there are none it waits until the deadline (0: not at all).
-  void collect(batch& into, deadline until) noexcept;
+  void collect(batch& into, deadline until, int most = batch::capacity) noexcept;
 
   /// Makes runnable whoever waits for these events.
   static void deliver(const batch& b) noexcept;
@@ -90,11 +91,8 @@ class poller {
   void remove_guest() noexcept { guests_.fetch_sub(1, std::memory_order_relaxed); }
   bool has_guests() const noexcept { return guests_.load(std::memory_order_relaxed) != 0; }
 
-  /// How often collect() has been called. The monitor compares it with the number of its last look.
+  /// How often collect() has been called. The monitor compares it with the number of its last look. For metrics too.
   std::uint64_t asked() const noexcept { return asked_.load(std::memory_order_relaxed); }
-
-  /// The number of its system calls.
-  std::uint64_t calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
 
  private:
   int started() noexcept;  // the epoll instance; makes visible what start() has written before
@@ -104,7 +102,6 @@ class poller {
   std::atomic<int> epoll_{-1};
   int bell_ = -1;
   alignas(64) std::atomic<std::uint64_t> asked_{0};
-  std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint32_t> guests_{0};
 };
 

@@ -114,6 +114,7 @@ class alignas(64) processor {
   std::int64_t counted_at = 0;  // the coarse time of the last pick that was a counted one
 
   bool asks_poller = false;  // before the next pick on the native stack
+  bool more_events = false;  // the kernel has more: the same, once the ready ring has room for half a batch
   std::uint8_t round = 0;    // the requested kinds that have not been served in this round
 
   // --- turns (pick.cpp), while attention::turn is set

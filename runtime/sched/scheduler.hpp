@@ -271,6 +271,7 @@ class scheduler {
   runnable* keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept;
   bool run_due_timers(worker& w) noexcept;
   bool ask_poller(worker& w) noexcept;
+  int room_for_events(const processor& p) noexcept;
   bool sleeps_for_next_event(const worker& w) const noexcept;
   bool deliver(worker& w, const poller::batch& events) noexcept;
   void deliver_from_outside(const poller::batch& events) noexcept;

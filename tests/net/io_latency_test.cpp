@@ -86,6 +86,23 @@ TEST_P(io_latency_test, AThousandThatAreReadyAtOnceCostFewWakesAndHoldUpNobody) 
   });
 }
 
+// The kernel had exactly as many as fit into a batch, so it might have more; it is asked once, and not for ever.
+TEST_P(io_latency_test, AFullBatchIsNoReasonToAskAgainAndAgain) {
+  run([&] {
+    constexpr std::size_t batch = 128;
+    auto all = pairs();
+    std::vector<coir::task<void>> readers;
+    for (std::size_t i = 0; i < batch; ++i) readers.push_back(coir::spawn([&b = all[i].second] { take(b, 1); }));
+    until_blocked(readers);
+    for (std::size_t i = 0; i < batch; ++i) put(all[i].first, "x");
+    for (auto& t : readers) t.get();
+    const coir::metrics_snapshot before = coir::metrics();
+    for (int i = 0; i < scaled(200'000); ++i) coir::yield();  // nobody else: each is a pick
+    const coir::metrics_snapshot after = coir::metrics();
+    EXPECT_LT(after.polls - before.polls, 100U + 2 * (after.looks - before.looks));
+  });
+}
+
 // The worker that sleeps in the poller is woken by the kernel, and runs the fiber itself.
 TEST_P(io_latency_test, AFiberThatBecomesReadyInAnIdleRuntimeNeedsNoFurtherWake) {
   auto [a, b] = unix_stream::pair();
