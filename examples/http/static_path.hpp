@@ -64,14 +64,36 @@ inline std::optional<std::string> static_path(std::string_view target) {
   return path;
 }
 
-/// Opens a file for reading; -1 and errno. The kernel refuses what lies outside of `root`, be it by a link (Linux 5.6).
+constexpr int reading = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a pipe that lies about must not block
+
+/// open_below() where the kernel has no openat2(), or a filter refuses it: a part at a time. It follows no link at all.
+inline int open_by_parts(int root, std::string_view path) {
+  int at = root;
+  while (at >= 0 && !path.empty()) {
+    const std::string part(path.substr(0, path.find('/')));
+    path.remove_prefix(part.size());
+    const bool last = path.empty();
+    if (!last) path.remove_prefix(1);
+    const int next = ::openat(at, part.c_str(), (last ? reading : O_PATH | O_DIRECTORY | O_CLOEXEC) | O_NOFOLLOW);
+    if (const int error = errno; at != root) {
+      ::close(at);
+      errno = error;
+    }
+    at = next;
+  }
+  return at;
+}
+
+/// Opens a file for reading, one that static_path() has named; -1 and errno. The kernel refuses what lies outside of
+/// `root`, be it by a link (Linux 5.6).
 inline int open_below(int root, const std::string& path) {
   ::open_how how{};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a pipe that lies about must not block
+  how.flags = reading;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   long file = -1;
   do file = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
   while (file < 0 && (errno == EAGAIN || errno == EINTR));
+  if (file < 0 && (errno == ENOSYS || errno == EPERM)) return open_by_parts(root, path);
   return static_cast<int>(file);
 }
 

@@ -201,6 +201,7 @@ long syscall(long number, ...) noexcept {
     if (const int error = faults::refusal_of_pidfd_open(); error != 0) return fail(error);
 #endif
   if (number == SYS_membarrier && is_refused(call::membarrier)) return fail(ENOSYS);
+  if (number == SYS_openat2 && is_refused(call::openat2)) return fail(ENOSYS);
   if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && is_refused(call::futex_wait_early))
     return fail(EINTR);
   if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && is_refused(call::futex_wait_broken))

@@ -9,6 +9,7 @@ enum class call {
   guard_advice,
   any_process_advice,
   membarrier,
+  openat2,
   futex_wait_early,
   futex_wait_broken,
   signal_stack,
