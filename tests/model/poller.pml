@@ -140,14 +140,17 @@ inline take_idle_processor(me) {
   }
 }
 
-/* poller::collect(). If there is more than fits a batch, the bell may not be seen. */
+/* poller::collect(). A batch may be full (scheduler::room_for_events()): the rest stays in the kernel, and the bell may not be seen. */
 inline collect() {
   atomic {
-    n = pending;
-    pending = 0;
+    if
+    :: n = pending
+    :: pending > 1 -> n = 1
+    fi;
+    pending = pending - n;
     if
     :: rung = bell
-    :: n > 1 -> rung = false
+    :: n > 1 || pending > 0 -> rung = false
     fi
   }
 }
@@ -201,6 +204,7 @@ find_work:
 #endif
     :: else -> rung = false
     fi
+  :: opened && polls == NOBODY && idle + 1 == PROCESSORS /* sleeps_for_next_event() */
   :: else
   fi;
   rounds = 0;
