@@ -1,6 +1,5 @@
 // Exploration: a test runs a program under many schedules that coir chooses, on one thread and in virtual time. It can
 // run a failing schedule again.
-// plays a failing schedule again.
 //
 //   TEST(Transfer, KeepsTheSum) {
 //     const coir::exploration e = coir::explore({.schedules = 10'000, .strategy = coir::pct(3), .seed = 1}, [] {
