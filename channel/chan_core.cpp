@@ -1,4 +1,4 @@
-// What of a channel is not worth inlining: making and dropping it, sleeping, closing.
+// The parts of a channel that are not worth inlining: making and dropping it, sleeping, closing.
 #include <coir/detail/chan_core.hpp>
 
 #include <algorithm>
@@ -19,16 +19,16 @@ namespace {
 // No allocation can be larger: the user's half of the address space.
 constexpr std::size_t largest_allocation = sizeof(void*) == 8 ? std::size_t{1} << 47 : PTRDIFF_MAX;
 
-// A close wakes so many waiters at a time: it releases the lock between batches, and what claiming has brought into the
-// cache is still there for unpark().
+// A close wakes this many waiters at a time. It releases the lock between batches, and what claiming has brought into
+// the cache is still there for unpark().
 constexpr std::size_t close_batch = 64;
 
-// How many nodes ahead of the claims their waiters are fetched into the cache.
+// How many nodes ahead of the claims the waiters are fetched into the cache.
 constexpr int fetch_ahead = 4;
 
-// Following the list is a cache miss a node, and the next miss is known only after it. But the stacks of fibers that
-// were started one after the other lie at regular distances, so where the list will be is guessed: so many times
-// fetch_ahead nodes further on. (100 ns a waiter instead of 150; a wrong guess costs a fetch.)
+// To follow the list is a cache miss for each node, and the next address is known only after the miss. But the stacks
+// of fibers that were started one after the other lie at regular distances. So the place of a later node is guessed:
+// this many times fetch_ahead nodes further on. (100 ns a waiter instead of 150; a wrong guess costs a fetch.)
 constexpr std::uintptr_t guess_ahead = 2;
 
 std::size_t bytes_of(std::size_t capacity, const element_operations& element) noexcept {
@@ -42,8 +42,8 @@ chan_core* chan_core::make(std::size_t capacity, const element_operations& eleme
       element.size == 0 ? static_cast<std::size_t>(PTRDIFF_MAX) : (largest_allocation - element.offset) / element.size;
   if (capacity > most) throw std::length_error("make_chan: impossible capacity");
   const std::size_t bytes = bytes_of(capacity, element);
-  // The last to let go of one with a trailer may be its alarm, on a thread of the library, where no operator delete of
-  // the user's may run.
+  // A core with a trailer may be dropped last by its alarm, on a thread of the library, where no operator delete of the
+  // user's may run.
   void* memory = element.trailer != 0 ? allocate_record(bytes, element.alignment)
                                       : ::operator new (bytes, std::align_val_t{element.alignment});
   return ::new (memory) chan_core(capacity, element);
@@ -125,7 +125,8 @@ void chan_core::close(bool kept) {
     n += claim_some(senders, claimed + n, close_batch - n);
     const bool more = n == close_batch;
     if (more && !kept && !referenced) {
-      // Those woken first may drop every handle, the closer's too if they share one, before the last are claimed.
+      // The waiters that are woken first may drop every handle, and the closer's too if they share one, before the last
+      // ones are claimed.
       add_reference();
       referenced = true;
     }

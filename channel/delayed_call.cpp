@@ -8,13 +8,13 @@ namespace coir::inline COIR_ABI::detail {
 
 delayed_call::delayed_call() : where_("coir::after_func") {}
 
-// In the runtime that the closure belongs to; if that has ended, nowhere.
+// Starts the call in the runtime that the closure belongs to. If that has ended, there is no call.
 void delayed_call::start() {
   start_record* call = make_call();
   if (!where_.start(call)) destroy_call(call);
 }
 
-// On a thread of the library. The closure is not destroyed here: drop() is still to come, or waits.
+// Runs on a thread of the library. The closure is not destroyed here: drop() is still to come, or waits.
 void delayed_call::fire(void* arg, std::uint64_t stamp) noexcept {
   auto& self = *static_cast<delayed_call*>(arg);
   self.lock_.lock();
@@ -73,7 +73,7 @@ bool delayed_call::restart(deadline due) {
 
 void delayed_call::drop() noexcept {
   stop();
-  // Not here while it runs on the caller's own thread: calls are made by threads of the library, not by fibers.
+  // This is no wait for a call on the caller's own thread: calls are made by threads of the library, not by fibers.
   for (backoff wait; expected_.load(std::memory_order_acquire) != 0;) wait();
   release();
 }

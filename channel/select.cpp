@@ -15,7 +15,7 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-/// Uniform in [0, n), but for 2^-32 of it.
+/// Uniform in [0, n), except for 2^-32 of it.
 std::uint32_t below(std::uint64_t random, std::uint32_t n) noexcept {
   return static_cast<std::uint32_t>(((random >> 32) * n) >> 32);
 }
@@ -58,7 +58,7 @@ void selection::note_timeout(std::uint32_t i) {
     until = c.when;
   } else if (c.when > 0) {
     if (now_ == 0) now_ = now();
-    // Stays below no_deadline: a wait that long is still a timer.
+    // It stays below no_deadline, so that a very long wait is still a timer.
     until = c.when >= no_deadline - 1 - now_ ? no_deadline - 1 : now_ + c.when;
   }
   if (timeout_ == none || until < until_) {
@@ -67,7 +67,7 @@ void selection::note_timeout(std::uint32_t i) {
   }
 }
 
-/// Orders the cases on channels, so that the locks can be taken in order and each once.
+/// Orders the cases on channels, so that the locks are taken in order, and each once.
 void selection::sort() {
   for (std::uint32_t i = 0; i < n_; ++i) {
     switch (cases_[i].what) {
@@ -79,7 +79,7 @@ void selection::sort() {
         note_timeout(i);
         break;
       case kind::event:
-        // Asked once: a token ceases to be possible when its last source is gone.
+        // Asked only once, because a token ceases to be possible when its last source is gone.
         if (cases_[i].event().possible()) order_[n_ - ++events_] = i;
         break;
       case kind::otherwise:
@@ -113,10 +113,10 @@ void selection::unlock_all() noexcept {
     if (first(k)) core(k)->lock.unlock();
 }
 
-/// For park(): runs after the switch, on the next context's account. So neither this nor its callees are instrumented.
+/// For park(): runs after the switch, but on the next context. So neither this nor its callees are instrumented.
 __attribute__((no_sanitize("thread"))) void selection::unlock_all_of(void* arg) noexcept {
-  // As soon as a lock is free a claimer may wake the sleeper; it cannot leave before the last lock is free, but then
-  // its frame may be gone. So nothing of it is read after that.
+  // As soon as a lock is free, a claimer may wake the sleeper. The sleeper cannot leave before the last lock is free,
+  // but then its frame may be gone. So nothing of the frame is read after that.
   const auto* const self = static_cast<const selection*>(arg);
   const select_case* const cases = self->cases_;
   const std::uint32_t* const order = self->order_;
@@ -141,8 +141,8 @@ std::uint32_t selection::take_ready() {
     if (ready == 0) return none;
     std::uint32_t skip = 0;
     if (ready > 1) {
-      // Rare, since one that is ready is mostly met without the locks. The source of random numbers belongs to the
-      // runtime, which may have to wait for a processor: not with locks held.
+      // Rare, since a ready case is mostly taken without the locks. The source of random numbers belongs to the
+      // runtime, which may have to wait for a processor. So it is not asked with locks held.
       if (exploring()) {
         skip = choose_one_of(operation::select, ready);
       } else if (!random_) {
@@ -216,7 +216,8 @@ void selection::disarm() noexcept {
 /// Whether the deadline has passed.
 bool selection::due() noexcept { return timeout_ != none && (until_ == 0 || until_ <= (now_ != 0 ? now_ : now())); }
 
-/// Takes a look with all locks taken: the case that took effect, with none held; or `none`, with all of them held.
+/// Looks for a case that can take effect, with all locks taken. Returns the case that took effect, with no lock held;
+/// or `none`, with all of them held.
 std::uint32_t selection::look() {
   lock_all();
   const std::uint32_t taken = take_ready();
@@ -226,8 +227,8 @@ std::uint32_t selection::look() {
   return instead;
 }
 
-/// Begins the wait, under all locks, before the nodes are linked. As look(): an event, or the deadline, may have come.
-/// Throws `cancelled`, with no lock held.
+/// Begins the wait, under all locks, before the nodes are linked. An event or the deadline may have come meanwhile:
+/// then it returns as look() does. Throws `cancelled`, with no lock held.
 std::uint32_t selection::begin(waiter& self, deadline_waiter* timer) {
   if (!begin_wait(self)) {
     unlock_all();
@@ -246,8 +247,8 @@ std::uint32_t selection::begin(waiter& self, deadline_waiter* timer) {
   return timeout_;
 }
 
-/// The locks are about to be released by somebody else. Without channels no lock keeps this frame alive meanwhile, so
-/// nothing may be read.
+/// Called before the locks are released by another context. Without channels no lock keeps this frame alive until then,
+/// so nothing of it may be read.
 lock_release selection::announce_all() noexcept {
   for (std::uint32_t k = 0; k < channels_; ++k)
     if (first(k)) announce_release(core(k)->lock);
@@ -345,7 +346,7 @@ std::uint32_t async_selection::resume() {
   return selection_.end(*sleeper_, how);
 }
 
-// Flat, since it is hot and its parts, which a coroutine's select calls too, are not inlined otherwise.
+// Flattened, since it is hot, and its parts would not be inlined otherwise: a coroutine's select calls them, too.
 [[gnu::flatten]] std::size_t select_one(select_case* cases, std::size_t n, std::uint32_t* order) {
   return selection(cases, static_cast<std::uint32_t>(n), order).run();
 }

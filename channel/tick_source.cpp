@@ -1,11 +1,11 @@
-// The alarm of a channel of ticks lies behind the channel's buffer, and everything here is guarded by the channel's
-// lock; so what a stop or reset leaves undone, a tick that is on its way or unread, it takes back under the lock that a
-// tick is delivered with, and no stale tick is ever received (Go since 1.23).
+// The alarm of a channel of ticks lies behind the channel's buffer, and the channel's lock guards everything here. A
+// tick is delivered under that lock. A stop or a reset takes back, under the same lock, a tick that is on its way or
+// unread. So no stale tick is ever received (Go since 1.23).
 //
-// The alarm holds no reference to the channel: when the last handle is dropped, the channel goes, far timer or not. But
-// a call of fire() may then be on its way. `expected` counts the calls that will still come: one more with each arm(),
-// one less with each disarm() that prevented it and with each call. Which call counts is said by its stamp. The core is
-// freed once none is expected: by the dropper, or by the last call, to which the dropper has given a reference.
+// The alarm holds no reference to the channel: when the last handle is dropped the channel goes, even if its timer is
+// far away. But a call of fire() may then be on its way. `expected` counts the calls that will still come: each arm()
+// adds one; each call, and each disarm() that prevented one, takes one off. The stamp says which call counts. The core
+// is freed once no call is expected: by the dropper, or by the last call, to which the dropper has given a reference.
 #include <coir/detail/tick_source.hpp>
 
 #include <chrono>
@@ -52,7 +52,7 @@ class locked {
   chan_core& core_;
 };
 
-// A tick that nobody waits for while another one lies unread is dropped.
+// A tick is dropped if no receiver waits for it and another one lies unread.
 waiter* deliver(chan_core& core, deadline time) noexcept {
   waiter* woken = nullptr;
   tick value{std::chrono::nanoseconds(time)};
@@ -72,7 +72,7 @@ void arm(chan_core& core, tick_source& s) {
   s.active = true;
 }
 
-// A tick is due now. On schedule: the next one is that which lies ahead, those missed are skipped.
+// A tick is due now. The next one follows the schedule: it is the next that lies ahead, and those missed are skipped.
 waiter* tick_now(chan_core& core, tick_source& s) {
   const deadline time = now();
   s.active = false;
@@ -104,7 +104,7 @@ void fire(void* arg, std::uint64_t stamp) noexcept {
   if (last) core.release();
 }
 
-// Under the lock: a tick that is unread. It needs no destructor; and of senders there is none.
+// Under the lock: drops the unread tick, if there is one. It needs no destructor, and there are no senders to wake.
 void take_back(chan_core& core) noexcept {
   if (core.count() != 0) core.removed();
 }

@@ -65,7 +65,7 @@ std::size_t byte_stream::read_some(std::span<std::byte> into, std::error_code& e
     drained_ = false;  // the system call is made after any wait
     if (used.wait(io_way::read, seen, "tcp read", error, tries)) continue;
     if (error != std::errc::timed_out) return 0;
-    late = true;  // one more try: bytes may have come in time whose event is not delivered yet
+    late = true;  // one more try: bytes may have come in time, and their event is not delivered yet
   }
 }
 

@@ -17,7 +17,7 @@ bool readiness_waiter::holds() const noexcept {
   return !used || is_ready_now(used.number(), way_);
 }
 
-// It queues first. select() calls come() after that, which sees a descriptor that was ready before.
+// Queues first. select() calls come() after that, which sees a descriptor that was ready before.
 void readiness_waiter::listen() {
   used_.emplace(handle_);
   io_handle::use& used = *used_;

@@ -17,7 +17,8 @@ namespace {
 
 size result(::ssize_t n) noexcept { return n >= 0 ? n : -errno; }
 
-/// While one lives, a write to a pipe without a reader raises no SIGPIPE in this thread: write() has no flag for that.
+/// While an object lives, a write to a pipe without a reader raises no SIGPIPE in this thread. write() has no flag for
+/// that.
 class without_sigpipe {
  public:
   without_sigpipe() noexcept {

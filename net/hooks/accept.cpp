@@ -1,5 +1,5 @@
-// accept() and accept4(), which cannot be told not to block for one call: poll() is asked first, and the call made in
-// turn (fiber_call.hpp).
+// accept() and accept4(). They cannot be told not to block for one call, so poll() is asked first, and the calls are
+// made in turn (fiber_call.hpp).
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -20,7 +20,7 @@ constinit original<int(int, ::sockaddr*, ::socklen_t*, int)> libc_accept4{"accep
   libc_accept4.find();
 }
 
-/// Else accept() fails at once, and poll() has nothing to say.
+/// Whether it is a listener. If not, accept() fails at once, and poll() has nothing to say.
 bool listens(int fd) noexcept {
   int yes = 0;
   ::socklen_t size = sizeof yes;

@@ -1,4 +1,4 @@
-// For what no descriptor tells: how long to sleep before the next attempt.
+// How long to sleep before the next attempt, where no descriptor tells when that is worth while.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,10 @@
-// close(), dup2() and dup3(): fibers that wait for a number that is closed are woken, try their calls again, and get
-// EBADF, or go on with the file that has the number then.
+// close(), dup2() and dup3(). Fibers that wait for a number that is closed are woken and try their calls again. They
+// get EBADF, or go on with the file that has the number then.
 //
-// They are woken twice. Before the close, since only then the kernel can be told to watch the file no longer, which may
-// stay open under another number. After it, since one of them may have come and begun to wait in between. A fiber whose
-// call has just said EAGAIN, and that is late to wait, tries again too: another file may have got the number already.
+// They are woken twice. Before the close, because only then can the kernel be told to watch the file no longer, which
+// may stay open under another number. After it, because another fiber may have begun to wait in between. A fiber whose
+// call has just said EAGAIN, and that has not begun to wait yet, tries again too: another file may have got the number
+// already.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
-// connect(), which cannot be told not to block for one call. So the socket is put into non-blocking mode for the
-// length of one system call, and back: for some microseconds fcntl(F_GETFL) tells who looks.
+// connect(). It cannot be told not to block for one call. So the socket is put into non-blocking mode for the length of
+// one system call, and back. For some microseconds fcntl(F_GETFL) shows that.
 //
-// A fiber that is cancelled, or whose time (SO_SNDTIMEO) is over, leaves the attempt to the kernel, which carries it
-// on, as after a signal.
+// A fiber that is cancelled, or whose time (SO_SNDTIMEO) is over, leaves the attempt to the kernel. The kernel carries
+// it on, as after a signal.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ constinit original<int(int, const ::sockaddr*, ::socklen_t)> libc_connect{"conne
 
 [[gnu::constructor]] void find_all() { libc_connect.find(); }
 
-/// The flags of a socket in blocking mode; -1: it is another, or none.
+/// The flags of a socket in blocking mode. -1: it is in non-blocking mode, or no socket.
 int flags_if_blocking(int fd) noexcept {
   int type = 0;
   ::socklen_t size = sizeof type;

@@ -1,4 +1,4 @@
-// epoll_wait() and its kin: an epoll can be waited for as any descriptor.
+// epoll_wait() and its kin. A fiber waits for an epoll instance as for any descriptor.
 #include <sys/epoll.h>
 
 #include <poll.h>

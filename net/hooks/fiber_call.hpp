@@ -1,12 +1,12 @@
-// A call that a fiber makes on a descriptor: it is tried without blocking, and if it would block the fiber parks until
-// the descriptor is ready, and tries again. So the fiber may be on another thread afterwards.
+// A call that a fiber makes on a descriptor. It is tried without blocking. If it would block, the fiber parks until the
+// descriptor is ready, and tries again. So the fiber may be on another thread afterwards.
 //
-// errno belongs to the thread. Attempts return what the system returns, or -errno, and only done() writes errno, on the
-// thread that the fiber ends up on. (No function here reads errno before and after a park: the compiler would take the
-// address of the first one's thread for both.)
+// errno belongs to the thread. Attempts return what the system returns, or -errno. Only done() writes errno, on the
+// thread that the fiber ends up on. (No function here reads errno before and after a park, because the compiler would
+// use the address of the first thread's errno for both.)
 //
-// Whether the program has put the descriptor into non-blocking mode is asked when an attempt has said EAGAIN: nothing
-// is remembered about a number, which may be closed and given out again at any time.
+// After an attempt has said EAGAIN, the call asks whether the program has put the descriptor into non-blocking mode.
+// Nothing is remembered about a number, because it may be closed and given out again at any time.
 #pragma once
 
 #include <cerrno>
@@ -70,7 +70,7 @@ class fiber_call {
   /// After an attempt has said -EAGAIN: 0, try again; or the error, as perform() says.
   int sleep();
 
-  /// The same, but for that time, or less.
+  /// The same, but sleeps for at most that time, whatever the descriptor does.
   int sleep_for(const ::timespec& time);
 
   /// What the call returns to the program. errno is what it was before, or the error.
@@ -90,9 +90,9 @@ class fiber_call {
   deadline until_ = no_deadline;
 };
 
-/// For calls that cannot be told not to block: while one lives, no other fiber makes such a call on that descriptor, so
-/// that what poll() has said of it stays true. (Plain threads and other processes may still come between; then the call
-/// blocks its thread, as it does without this library.) Nothing parks meanwhile.
+/// For calls that cannot be told not to block. While an object lives, no other fiber makes such a call on that
+/// descriptor, so that what poll() has said of it stays true. (Plain threads and other processes may still come
+/// between. Then the call blocks its thread, as it does without this library.) Nothing parks meanwhile.
 class turn {
  public:
   explicit turn(int fd) noexcept;

@@ -1,7 +1,7 @@
 // The C library's functions, behind those of the same names that this library puts before them.
 //
-// They are looked for when the library is loaded, since some may be called in a signal handler, where the dynamic
-// linker's lock must not be taken. One that is called before that is looked for then.
+// They are looked up when the library is loaded, since some may be called in a signal handler, where the dynamic
+// linker's lock must not be taken. A function that is called earlier is looked up then.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class original<R(Parameters...)> {
  public:
   explicit constexpr original(const char* name) noexcept : name_(name) {}
 
-  // Not noexcept: a thread may be cancelled in there (pthread_cancel), which unwinds its stack.
+  // Not noexcept: a thread may be cancelled inside the call (pthread_cancel), which unwinds its stack.
   R operator()(Parameters... p) {
     const function f = known_.load(std::memory_order_relaxed);
     return (f != nullptr ? f : find())(p...);

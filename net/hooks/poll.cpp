@@ -1,4 +1,4 @@
-// poll() and ppoll(). What is ready is the kernel's answer, always.
+// poll() and ppoll(). The kernel alone says what is ready.
 #include "poll.hpp"
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// read() and readv(), of sockets and of what else may wait.
+// read() and readv(), of sockets and of other files that may make a caller wait.
 #include <climits>
 
 #include <poll.h>
@@ -28,7 +28,7 @@ constinit original<::ssize_t(int, void*, std::size_t, std::size_t)> libc_read_ch
 
 constexpr long file_position = -1;
 
-/// readv() of what is no socket, without blocking.
+/// readv() of a file that is no socket, without blocking.
 result try_read(int fd, const ::iovec* to, int n) {
   const result r = value_or_error(::syscall(SYS_preadv2, fd, to, n, file_position, file_position, RWF_NOWAIT));
   if (r != -EOPNOTSUPP && r != -ENOSYS) return r;

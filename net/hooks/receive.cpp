@@ -28,8 +28,8 @@ constinit original<::ssize_t(int, void*, std::size_t, std::size_t, int, ::sockad
   libc_recvfrom_chk.find();
 }
 
-/// The runtime, if the call is to park. With the first three flags a call never blocks; to peek at all of a message is
-/// left to the C library.
+/// The runtime, if the call is to park. With one of the first three flags a call never blocks. A call that peeks at all
+/// of a message is left to the C library.
 const hook_services* runtime_for(int fd, int flags) noexcept {
   constexpr int peeks_at_all = MSG_PEEK | MSG_WAITALL;
   if ((flags & (MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB)) != 0 || (flags & peeks_at_all) == peeks_at_all) return nullptr;
@@ -101,7 +101,7 @@ extern "C" {
   return call.done(receive_rest(call, fd, io_vector(message->msg_iov, message->msg_iovlen), flags, r));
 }
 
-// A time limit, which the system looks at between datagrams alone, is left to the C library.
+// A call with a time limit is left to the C library: the system looks at the limit only between datagrams.
 int recvmmsg(int fd, ::mmsghdr* messages, unsigned n, int flags, ::timespec* time) {
   const auto* const runtime = time == nullptr ? runtime_for(fd, flags) : nullptr;
   if (runtime == nullptr) return libc_recvmmsg(fd, messages, n, flags, time);

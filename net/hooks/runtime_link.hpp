@@ -1,4 +1,4 @@
-// Where the runtime is, if there is one: see <coir/detail/hook_services.hpp>.
+// The runtime, if there is one: see <coir/detail/hook_services.hpp>.
 #pragma once
 
 #include <coir/detail/abi.hpp>
@@ -12,7 +12,7 @@ using detail::hook_wake;
 using detail::io_way;
 using detail::no_deadline;
 
-/// Null: no runtime has been started in this process, and none calls itself its parent (fork).
+/// Null: no runtime has been started in this process; or this is the child of a fork.
 const hook_services* any_runtime() noexcept;
 
 /// The runtime, if the caller is a fiber. Null: the call is the C library's.

@@ -1,4 +1,4 @@
-// select() and pselect(). What is ready is the kernel's answer, always; the fiber parks as in poll().
+// select() and pselect(). The kernel alone says what is ready. The fiber parks as in poll().
 #include <sys/select.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ result select_in_fiber(const hook_services& runtime, int n, ::fd_set* readable, 
   }
 }
 
-/// As Linux does: tells how much of the time was left.
+/// Tells how much of the time is left, as Linux does.
 void tell_rest(const hook_services& runtime, deadline until, ::timeval& time) noexcept {
   const auto left = std::max<deadline>(until - runtime.now(), 0);
   time = {left / 1'000'000'000, left % 1'000'000'000 / 1000};

@@ -1,5 +1,5 @@
-// send() and its kin, which can be told not to block for one call (MSG_DONTWAIT). In blocking mode they return when all
-// is sent, unless there is an error or the time is over, so a part is not enough.
+// send() and its kin. They can be told not to block for one call (MSG_DONTWAIT). In blocking mode they return only when
+// all is sent, unless there is an error or the time is over.
 #include <coir/detail/abi.hpp>
 
 #include "send.hpp"
@@ -23,7 +23,7 @@ constinit original<int(int, ::mmsghdr*, unsigned, int)> libc_sendmmsg{"sendmmsg"
   libc_sendmmsg.find();
 }
 
-/// The runtime, if the call is to park. To connect and send at once is left to the C library.
+/// The runtime, if the call is to park. A call that connects and sends at once is left to the C library.
 const hook_services* runtime_for(int fd, int flags) noexcept {
   return (flags & (MSG_DONTWAIT | MSG_FASTOPEN)) == 0 ? fiber_runtime(fd) : nullptr;
 }
@@ -32,7 +32,7 @@ const hook_services* runtime_for(int fd, int flags) noexcept {
 result send_some(fiber_call& call, int fd, const ::msghdr& message, int flags) {
   const auto attempt = [&] { return value_or_error(libc_sendmsg(fd, &message, flags | MSG_DONTWAIT)); };
   if (message.msg_name == nullptr) return call.perform(attempt);
-  // poll() says nothing of a local socket that is not connected to its peer, whose queue is full.
+  // poll() does not tell when the queue of a peer has room, if the local socket is not connected to it.
   for (backoff pause;;) {
     call.look();
     const result r = attempt();

@@ -1,4 +1,5 @@
-// nanosleep() and its kin. A fiber that is cancelled wakes early: ECANCELED, and the rest of the time where it is told.
+// nanosleep() and its kin. A fiber that is cancelled wakes early. It gets ECANCELED, and the rest of the time where the
+// call tells that.
 #include <algorithm>
 #include <ctime>
 
@@ -36,7 +37,7 @@ result sleep_in_fiber(const hook_services& runtime, const ::timespec& time, ::ti
   return -ECANCELED;
 }
 
-/// How long it is until then; not positive: it is over.
+/// The time until `then`. If it is not positive, `then` is past.
 ::timespec time_until(::clockid_t clock, const ::timespec& then) noexcept {
   ::timespec now{};
   ::clock_gettime(clock, &now);

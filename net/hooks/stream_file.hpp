@@ -1,5 +1,5 @@
-// What read() and write() are called on that is no socket, but may make its callers wait: pipes, terminals, eventfd,
-// timerfd and the like.
+// Files that are no sockets, but may make the callers of read() and write() wait: pipes, terminals, eventfd, timerfd
+// and the like.
 //
 // Most can be told not to block for one call (RWF_NOWAIT; pipes since Linux 6.4). For the others poll() is asked first,
 // and the call made in turn (fiber_call.hpp).
@@ -15,7 +15,7 @@ class stream_file {
  public:
   explicit stream_file(int fd) noexcept : known_(::fstat(fd, &status_) == 0) {}
 
-  /// Not of regular files, directories and disks, which are always ready, nor of what is not open.
+  /// False for regular files, directories and disks, which are always ready, and for what is not open.
   bool may_wait() const noexcept {
     return known_ && !S_ISREG(status_.st_mode) && !S_ISDIR(status_.st_mode) && !S_ISBLK(status_.st_mode);
   }

@@ -12,8 +12,8 @@
 
 namespace coir::inline COIR_ABI::hooks {
 
-/// Calls ask(), which asks the kernel without waiting and returns what it finds, or -errno, until that is not 0 or the
-/// deadline has come (0). Parks in between. -ECANCELED: the fiber was cancelled.
+/// Calls ask(), which asks the kernel without waiting, until that does not return 0 or the deadline has come. Returns
+/// what ask() found, or -errno; 0: the deadline has come. Parks in between. -ECANCELED: the fiber was cancelled.
 template <class Ask>
 result wait_any(const hook_services& runtime, const ::pollfd* fds, std::size_t n, const char* what, deadline until,
                 Ask ask) {

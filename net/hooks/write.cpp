@@ -1,5 +1,5 @@
-// write() and writev(), to sockets and to what else may wait. On a pipe or stream socket in blocking mode they return
-// when all is written.
+// write() and writev(), to sockets and to other files that may make a caller wait. On a pipe or stream socket in
+// blocking mode they return when all is written.
 #include <algorithm>
 #include <climits>
 #include <numeric>
@@ -45,7 +45,7 @@ result write_some_to_pipe(int fd, std::span<const ::iovec> from) {
   return value_or_error(libc_write(fd, first->iov_base, std::min<std::size_t>(first->iov_len, PIPE_BUF)));
 }
 
-/// writev() to what is no socket, without blocking.
+/// writev() to a file that is no socket, without blocking.
 result try_write(int fd, bool is_pipe, std::span<const ::iovec> from) {
   const result r =
       value_or_error(::syscall(SYS_pwritev2, fd, from.data(), from.size(), file_position, file_position, RWF_NOWAIT));

@@ -19,7 +19,8 @@ namespace {
 
 long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0U, 0); }
 
-/// There is no going on with real fences: light ones may have been passed already that relied on this.
+/// Ends the process if membarrier still fails. Real fences from now on are no way out: threads may have passed light
+/// fences already that relied on this heavy one.
 [[gnu::cold]] void insist() noexcept {
   membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
@@ -37,7 +38,7 @@ void register_asymmetric_fence() noexcept {
 void full_fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 void heavy_fence() noexcept {
-  if (exploring()) return;  // who takes part is on this thread
+  if (exploring()) return;  // all that take part are on this thread
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!membarrier_refused.load(std::memory_order_relaxed) && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0)
     insist();

@@ -1,7 +1,7 @@
 #include "base/context_switch.hpp"
 
 #if defined(__x86_64__) && !defined(COIR_ASAN)
-// Pushes where to continue without a call, so that no prediction is pushed with it, and lets jump_fcontext save the
+// Pushes the address to continue at without a call, so that no prediction is pushed with it. jump_fcontext saves the
 // rest.
 asm(R"(
     .text

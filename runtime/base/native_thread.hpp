@@ -1,5 +1,5 @@
-// A thread of the operating system, for the threads that the runtime starts while it works: to start one calls no
-// operator new (internal_memory.hpp), and to fail throws nothing.
+// A thread of the operating system, for the threads that the runtime starts while it works. Starting one calls no
+// operator new (internal_memory.hpp), and a failure throws nothing.
 #pragma once
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ class native_thread {
   native_thread(const native_thread&) = delete;
   native_thread& operator=(const native_thread&) = delete;
 
-  /// Not joinable. Returns 0, or the error.
+  /// Starts it, if it is not joinable. Returns 0, or the error.
   int start(body f, void* arg) noexcept {
     const int error = ::pthread_create(&id_, nullptr, f, arg);
     joinable_ = error == 0;

@@ -1,5 +1,6 @@
-// A set of small numbers that gives the least of them, or the greatest: a bit each, and for every 64 of those words
-// a word that says which are not zero. For a million these are 245, and it is known where among them to begin.
+// A set of small numbers that gives the least of them, or the greatest. It has a bit for each number, and for every 64
+// words of these bits one summary word, which says which of them are not zero. A million numbers need 245 summary
+// words. least_ and greatest_ say where among them to begin.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +59,7 @@ class number_set {
 
   internal_vector<std::uint64_t> words_;
   internal_vector<std::uint64_t> summary_;
-  // In the summary: zero before the one and after the other.
+  // In the summary, all words before least_ and after greatest_ are zero.
   std::size_t least_ = 0;
   std::size_t greatest_ = 0;
 };

@@ -1,4 +1,5 @@
-// Of many fibers each has left the cache, and its page the TLB, when its turn comes.
+// With many fibers, a fiber's memory has usually left the cache, and its page the TLB, by the time it runs again. So it
+// is prefetched.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What cannot be thrown: a message on stderr that a person can act on, then the end of the process.
+// Failures that cannot be thrown: a message on stderr that a person can act on, then the end of the process.
 #pragma once
 
 #include <exception>

@@ -1,7 +1,7 @@
 // Tells the sanitizers about switches of stacks. In a plain build these functions are empty.
 //
-// ThreadSanitizer: each stack is one TSan fiber, switched to without synchronization, so that a switch does not hide
-// the races of fibers that happen to run after each other on one thread; the edges that the program may rely on (start,
+// ThreadSanitizer: each stack is one TSan fiber. A switch to it is no synchronization, so that it does not hide the
+// races of fibers that happen to run after each other on one thread. The edges that the program may rely on (start,
 // wake-up, reuse of a stack) are given explicitly. The runtime's own sources are not instrumented in such a build:
 // their ordering comes from protocols (the processor bracket, membarrier) that TSan cannot see.
 #pragma once
@@ -80,9 +80,9 @@ inline void asan_finish_switch(const asan_stack& self, asan_stack* learn) {
 }
 inline void asan_unpoison(const void* p, std::size_t n) { __asan_unpoison_memory_region(p, n); }
 
-/// Poisons a stack, from `bottom` to `end`, whose function has ended, until the next function starts there: a use of a
-/// variable of the former is reported. Only the upper part, where such variables were: the shadow of a whole stack
-/// would take long to write.
+/// Poisons the stack from `bottom` to `end`, whose function has ended, until the next function starts there. So a use
+/// of a variable of the ended function is reported. Only the upper part, where such variables were, is poisoned,
+/// because the shadow of a whole stack would take long to write.
 inline constexpr bool watches_ended_stacks = true;
 inline constexpr std::size_t poisoned_part = 16 * 1024;
 inline std::size_t asan_ended_part(const char* bottom, const void* end) {

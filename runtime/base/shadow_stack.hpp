@@ -1,6 +1,6 @@
 // Shadow stacks of the CPU (Intel CET, AMD): a second stack of return addresses, which every `ret` is checked against.
-// A switch of stacks returns to addresses that are not on the current shadow stack, so that its first `ret` would end
-// the process by SIGSEGV, with nothing to tell why. coir therefore refuses to run with them.
+// A switch of stacks returns to addresses that are not on the current shadow stack. Its first `ret` would end the
+// process by SIGSEGV, and nothing would tell why. coir therefore refuses to run with them.
 //
 // glibc turns shadow stacks on only for a process whose program and libraries are all marked as ready for them. The
 // sources that switch are compiled without that mark (runtime/CMakeLists.txt), so a program that is linked with coir is

@@ -1,6 +1,7 @@
-// How many contexts ThreadSanitizer has to keep for coir: one for each stack (sanitizer.hpp). To it each is a thread,
-// and it ends a process that has more than some 8,100 threads. So where there are many contexts, a free stack gives its
-// own up, and gets another when it is used again; and the process is told before it is ended. Nothing in a plain build.
+// Limits how many contexts ThreadSanitizer has to keep for coir: one for each stack (sanitizer.hpp). To TSan each is a
+// thread, and it ends a process that has more than some 8,100 threads. So if there are many contexts, a free stack
+// gives up its own, and gets another when it is used again. And the process is told before it is ended. Nothing in a
+// plain build.
 #pragma once
 
 #include <coir/detail/abi.hpp>
@@ -10,7 +11,7 @@
 namespace coir::inline COIR_ABI::detail {
 
 #if defined(COIR_TSAN)
-/// The caller has made a context. Reports, once, that there are too many soon.
+/// The caller has made a context. Reports, once, that there will soon be too many.
 void tsan_context_made() noexcept;
 
 /// Destroys it, if there is one.
@@ -20,7 +21,7 @@ void tsan_context_end(tsan_fiber context) noexcept;
 /// actions there in the next context, since both use the same memory. Otherwise the two are not ordered.
 void tsan_context_give_up(tsan_fiber& context, void* stack) noexcept;
 
-/// Before the stack runs: makes a context if it has none, which has no part in the past of the caller.
+/// Called before the stack runs: makes a context if it has none. The caller's past is no part of that context's.
 void tsan_context_renew(tsan_fiber& context, void* stack) noexcept;
 #else
 inline void tsan_context_made() noexcept {}

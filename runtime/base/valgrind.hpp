@@ -1,6 +1,6 @@
-// What Valgrind must be told: where stacks lie. It then takes a change of the stack pointer from one of them to another
-// for a switch, and not for a frame of that size. Nothing without Valgrind's header when coir is built; with it, one
-// comparison for each new stack unless the program runs under Valgrind.
+// Tells Valgrind where stacks lie. It then takes a change of the stack pointer from one stack to another for a switch,
+// and not for a frame of that size. If coir is built without Valgrind's header, this does nothing. With it, it costs
+// one comparison for each new stack unless the program runs under Valgrind.
 #pragma once
 
 #include <coir/detail/abi.hpp>

@@ -33,10 +33,10 @@ struct async_segment;
 
 enum class run_state : std::uint8_t { free, queued, running };
 
-/// Whether a fiber computes on after it has made another one runnable, so that this had better run elsewhere, or parks
-/// soon, so that it runs next on the same processor: what the last times told (idle.cpp). Zero: it computes. Each wake
-/// that came too late adds one; from `parks` on nobody is woken. A fiber that begins goes on with that of the one
-/// before it on this stack.
+/// What a fiber did the last times after it had made another one runnable (idle.cpp). If it went on computing, the
+/// woken fiber had better run elsewhere. If it parked soon, the woken fiber runs next on the same processor. Zero: it
+/// computes. Each wake-up that came too late adds one. From `parks` on nobody is woken. A fiber that begins takes over
+/// the value of the fiber before it on this stack.
 namespace waker_habit {
 inline constexpr std::uint8_t computes = 0, unknown = 1, parks = 3;
 }
@@ -96,8 +96,9 @@ inline fiber& fiber_of(waiter& w) noexcept {
 std::ostream& operator<<(std::ostream& out, const fiber& f);
 std::string describe(const fiber& f);
 
-/// Cancels the wait that the fiber is in, and all to come. The caller sees to it that the control block stays this
-/// fiber's, or does not mind. Returns the fiber's stop source, if it has one, to be signalled with no lock held.
+/// Cancels the wait that the fiber is in, and all to come. The caller makes sure that the control block stays this
+/// fiber's, or does not mind if it does not. Returns the fiber's stop source, if it has one, to be signalled with no
+/// lock held.
 [[nodiscard]] std::optional<std::stop_source> cancel_fiber(fiber& f) noexcept;
 
 /// An id for a fiber that has not started.

@@ -37,7 +37,7 @@ class fiber_stop {
   std::unique_ptr<std::stop_source> source_;
 };
 
-/// Requests the stop, which runs callbacks, so with no lock held; and drops the source.
+/// Requests the stop and drops the source. That runs callbacks, so it is called with no lock held.
 void signal_stop(std::stop_source&& source);
 
 }  // namespace coir::detail

@@ -1,10 +1,11 @@
 // Memory for start records and other small, short-lived blocks of the runtime (timers, coroutine frames): per-thread
-// caches by size class, exchanged with shared depots. A block may be freed by another thread than allocated it.
-// Under AddressSanitizer and ThreadSanitizer every block comes from malloc, whose use they understand.
+// caches by size class, exchanged with shared depots. A block may be freed by another thread than the one that
+// allocated it. Under AddressSanitizer and ThreadSanitizer every block comes from malloc, whose use they understand.
 //
-// A depot cuts its blocks from chunks, and keeps a bit for each that is free; so those that it gives are neighbours, in
-// the order of their addresses, in whatever order they were freed. After a hundred thousand fibers have ended in any
-// order, their records have left the cache, and the pages the TLB: for the next ones that order would be the dearest.
+// A depot cuts its blocks from chunks, and keeps a bit for each block that is free. So it gives out neighbours, in the
+// order of their addresses, in whatever order they were freed. After a hundred thousand fibers have ended in any order,
+// their records have left the cache, and the pages the TLB. To use them again in that order would be the most expensive
+// way.
 //
 // A chunk's bits belong to its depot and are guarded by its lock. It is in the depot's list while any is set. A
 // block whose bit is not set is in use, or in a thread's cache. Chunks are never given back.
@@ -49,7 +50,7 @@ constexpr bool pooled = false;
 constexpr bool pooled = true;
 #endif
 
-/// Blocks of whole cache lines are as aligned as one; the others, as chunks are, to `step`.
+/// Blocks of whole cache lines are aligned to a cache line, the others to `step`.
 constexpr std::size_t rounded(std::size_t size, std::size_t alignment) noexcept {
   return alignment > step ? (size + smallest - 1) / smallest * smallest : size;
 }
@@ -94,10 +95,11 @@ struct region {
 };
 static_assert(sizeof(region) <= chunk::bytes);
 
-/// Where chunks come from, all depots'. Not from the heap, since a thread's grows by a page at a time, each time with
-/// all memory of the process locked; and operator new may be the user's. The pages of a chunk are made resident in one
-/// call in a program with many. Rejected: huge pages. They are faster, but for the first touch of each, which takes
-/// long, and very long on a virtual machine whose host takes back just such memory: too long while a lock may be held.
+/// The source of all depots' chunks. It does not use the heap: a thread's heap grows by a page at a time, each time
+/// with all memory of the process locked, and operator new may be the user's. In a program with many chunks, one call
+/// makes all pages of a chunk resident.
+/// Rejected: huge pages. They are faster, except for the first touch of each. That takes long, and very long on a
+/// virtual machine whose host takes back just such memory: too long while a lock may be held.
 class alignas(64) chunk_source {
  public:
   /// Throws std::bad_alloc.
@@ -127,8 +129,8 @@ class alignas(64) chunk_source {
   }
 
  private:
-  // Twice as much, for a moment, to have an aligned one: the upper one, which is next to the last, since the system
-  // maps from the top.
+  // Maps twice as much for a moment, to get an aligned region. It keeps the upper one, which is next to the region
+  // mapped last, since the system maps from the top.
   static region* map_region() {
     void* const p =
         ::mmap(nullptr, 2 * region::bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -228,8 +230,8 @@ constexpr std::array<depot, class_count> make_depots(std::index_sequence<Classes
 constinit std::array<depot, class_count> depots = make_depots(std::make_index_sequence<class_count>());
 constinit depot arrays(cached * sizeof(void*));  // of caches
 
-/// Free blocks, the next to be used last. In an array, so that taking one does not touch it: a block that another core
-/// has freed costs its new user a store and not a load.
+/// Free blocks; the last is used next. They are in an array, so that taking a block does not touch it: a block that
+/// another core has freed costs its new user a store and not a load.
 struct block_cache {
   void** blocks = nullptr;
   std::uint32_t count = 0;

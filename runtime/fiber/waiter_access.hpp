@@ -30,8 +30,9 @@ struct waiter_access {
     return w.reasons_.load(std::memory_order_relaxed) != 0 && !is_uncancellable(w);
   }
 
-  // What keeps them from being heeded: the number of open lock_waits in the lower half of uncancellable_, that of
-  // uncancellable sections in the upper one. relaxed: written by the sleeper alone, and carried to others by the word.
+  // Counts that keep the reasons from being heeded: the number of open lock_waits in the lower half of uncancellable_,
+  // and that of uncancellable sections in the upper half. relaxed: only the sleeper writes it, and the word carries it
+  // to others.
   static constexpr std::uint32_t one_lock_wait = 1, one_section = 1U << 16;
 
   static bool is_uncancellable(const waiter& w) noexcept {
@@ -50,7 +51,8 @@ struct waiter_access {
   }
   static void reset_uncancellable(waiter& w) noexcept { w.uncancellable_.store(0, std::memory_order_relaxed); }
 
-  /// For a control block where another one may have been: a late claimer must not take this one's waits for that one's.
+  /// For a control block in the place of an earlier one: a late claimer must not take this block's waits for those of
+  /// the earlier one.
   static void seed(waiter& w, std::uint32_t incarnation) noexcept {
     w.word_.store(std::uint64_t{incarnation} << 40 | waiter::idle, std::memory_order_relaxed);
   }

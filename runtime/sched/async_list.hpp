@@ -1,6 +1,7 @@
-// The asyncs and callbacks of a runtime that have not ended: for the report of a deadlock and for cancelling all. A
-// list each for so many shards, chosen by address, so that processors seldom meet at a lock. Neighbours in memory share
-// a shard, since taking one out of a list touches its neighbours there.
+// The asyncs and callbacks of a runtime that have not ended. The report of a deadlock and cancel_all() go through them.
+// They are spread over shards, each with a list and a lock, so that processors seldom meet at a lock. An element's
+// address selects its shard, so that neighbours in memory share one: removing an element writes to its neighbours in
+// the list.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ class async_list {
     in.lock.unlock();
   }
 
-  /// f(stackless&), under the lock of its shard, so that it does not end meanwhile.
+  /// Calls f(stackless&) for each, under the lock of its shard, so that it does not end during the call.
   template <class F>
   void for_each(F&& f) {
     for (shard& in : shards_) {

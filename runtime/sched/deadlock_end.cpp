@@ -18,7 +18,8 @@ namespace {
 std::atomic<std::terminate_handler> handler_before{nullptr};
 
 [[noreturn]] void report_and_terminate() {
-  // A handler that chains to this one may have been installed since, and then have been replaced by it again.
+  // The program may have installed a handler that chains to this one, and then this one again. Each would call the
+  // other.
   static thread_local bool entered = false;
   if (std::exchange(entered, true)) std::abort();
   if (const fiber* f = current_fiber(); f != nullptr && f->in_deadlock) {
@@ -28,7 +29,8 @@ std::atomic<std::terminate_handler> handler_before{nullptr};
       std::fflush(stderr);
     }
   }
-  // acquire, as the next: the handler may use what the thread that installed it has made.
+  // acquire: pairs with the release in report_deadlock_before_terminate(). The handler may use what the thread that
+  // installed it has made.
   if (const std::terminate_handler handler = handler_before.load(std::memory_order_acquire)) handler();
   std::abort();
 }

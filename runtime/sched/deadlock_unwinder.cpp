@@ -26,16 +26,16 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-// In ns. A step, beside what those take that it wakes.
+// In ns. The longest time of a step is longest_step, and longest_of_one more for each fiber that it wakes.
 constexpr std::int64_t longest_step = 2'000'000'000;
 constexpr std::int64_t longest_of_one = 200'000;
-// Nobody tells when an outside timer is disarmed.
+// In ns. Disarming an outside timer wakes no thread, so the unwinder looks again after this time.
 constexpr std::int64_t recheck_outside = 10'000'000;
 
 }  // namespace
 
-/// A fiber that requests stops. The callbacks are the user's: they run in a fiber, before whose end the runtime is not
-/// quiescent; nothing that they call throws `cancelled`.
+/// A fiber that requests stops. The user's stop callbacks run in it. The runtime is not quiescent before this fiber has
+/// ended. It is uncancellable, so nothing that the callbacks call throws `cancelled`.
 struct stop_teller final : start_record {
   stop_teller(std::uint8_t of_depth, std::vector<std::stop_source> all)
       : start_record(&stop_teller::enter, source_location::current()), told_depth(of_depth), sources(std::move(all)) {}
@@ -54,8 +54,8 @@ struct stop_teller final : start_record {
   std::vector<std::stop_source> sources;
 };
 
-/// Known by the word of the wait that it was in: one that has been woken otherwise meanwhile, and may have ended, is
-/// not hit.
+/// Identified by the claim word of its wait. If something else wakes the fiber in the meantime, the word changes, so a
+/// fiber that has moved on, or ended, is never touched.
 struct sleeping_fiber {
   fiber* who;
   std::uint64_t word;
@@ -67,7 +67,7 @@ struct sleeping_fiber {
 struct deadlock_unwinder::unwinding {
   std::vector<sleeping_fiber> fibers;
   std::vector<std::unique_ptr<stop_teller, stop_teller::destroyer>> tellers;
-  std::bitset<runnable::deepest + 1U> depths;  // at which there is somebody to be woken or told
+  std::bitset<runnable::deepest + 1U> depths;  // at which something is to be woken or told
   deadline late = no_deadline;
 };
 
@@ -76,7 +76,7 @@ deadlock_unwinder::~deadlock_unwinder() = default;
 
 namespace {
 
-/// Calls f(fiber) for each that sleeps.
+/// Calls f(fiber) for each fiber that sleeps.
 template <class F>
 void for_each_sleeper(scheduler& home, F f) {
   for (fiber* each : home.stacks())
@@ -129,8 +129,8 @@ std::unique_ptr<deadlock_unwinder::unwinding> note_sleepers(scheduler& home) {
   return noted;
 }
 
-/// With the registry locked, when `home` is stuck: whether it is about to unwind, since there is somebody to be woken
-/// and a thread to see to it.
+/// Whether `home`, which is stuck, is about to unwind: it has a fiber to wake or to tell, and a waiting thread to take
+/// the steps. Called with the registry locked.
 bool is_about_to_unwind(scheduler& home) { return home.waiting().any() && note_sleepers(home)->depths.any(); }
 
 }  // namespace
@@ -140,7 +140,7 @@ bool deadlock_unwinder::begin_if_certain(scheduler& home) {
   runtime_registry::if_all_quiescent([&](const internal_vector<scheduler*>& runtimes) {
     certain = unwinding_ != nullptr;  // another thread has been faster
     if (certain || !home.look().stuck()) return;
-    // The next step of another runtime may wake somebody here.
+    // The next step of another runtime may wake a fiber here.
     if (std::any_of(runtimes.begin(), runtimes.end(), [](auto* s) { return s->deadlocks().unwinding_ != nullptr; }))
       return;
     auto noted = note_sleepers(home);
@@ -150,7 +150,7 @@ bool deadlock_unwinder::begin_if_certain(scheduler& home) {
       begin(home, std::move(noted), std::move(report));
       return;
     }
-    // All block where they must not be disturbed. Nothing can ever end them, unless it is somebody in another runtime.
+    // All fibers block in uncancellable sections. Nothing can end that, unless another runtime is about to unwind.
     if (std::none_of(runtimes.begin(), runtimes.end(), [](auto* s) { return is_about_to_unwind(*s); }))
       fatal("all fibers are asleep - deadlock, and these cannot be unwound (uncancellable):", list_blocked(home));
   });
@@ -166,7 +166,7 @@ void deadlock_unwinder::begin(scheduler& home, std::unique_ptr<unwinding> noted,
       std::any_of(noted->fibers.begin(), noted->fibers.end(), [](auto& s) { return s.who->in_deadlock; });
   {
     const std::lock_guard reporting(report_lock_);
-    // One after which some have blocked again is no new one.
+    // If some of these fibers were in a deadlock already and have blocked again, it is the same deadlock.
     if (!known || report_ == nullptr) report_ = std::move(report);
   }
   for (const auto& s : noted->fibers) {
@@ -175,7 +175,7 @@ void deadlock_unwinder::begin(scheduler& home, std::unique_ptr<unwinding> noted,
   }
   home.asyncs().for_each([](stackless& s) { s.mark_for_deadlock(); });
   unwinding_ = std::move(noted);
-  is_unwinding_.store(true, std::memory_order_relaxed);  // before anybody is woken, and by that can end
+  is_unwinding_.store(true, std::memory_order_relaxed);  // before a fiber is woken and can end
   step(home, false);
 }
 
@@ -188,7 +188,7 @@ deadline deadlock_unwinder::proceed(scheduler& home) noexcept {
       const bool still = seen.drained || seen.stuck();
       const std::int64_t now = home.clock().now();
       const bool late = now >= unwinding_->late;
-      const bool outside = still && outside_timers::pending();  // perhaps somebody's here
+      const bool outside = still && outside_timers::pending();  // its alarm may wake a fiber of this runtime
       if ((!still || outside) && !late) {
         next = outside ? std::min(unwinding_->late, now + recheck_outside) : unwinding_->late;
         break;
@@ -216,7 +216,7 @@ void deadlock_unwinder::step(scheduler& home, bool all) noexcept {
     ++woken;
   }
   home.asyncs().for_each([&](stackless& s) { woken += s.unwind_marked(static_cast<std::uint8_t>(least)) ? 1 : 0; });
-  // After the claims: as by any cancellation, a wait ends by that, and not by what its token tells.
+  // After the claims, as in any cancellation: the cancellation ends the wait, not a callback of its stop token.
   for (; !u.tellers.empty() && u.tellers.back()->told_depth >= least; u.tellers.pop_back())
     home.start(u.tellers.back().release());
   for (std::size_t depth = least; depth < u.depths.size(); ++depth) u.depths.reset(depth);

@@ -1,7 +1,8 @@
 // Finds that a stuck runtime (quiescence.cpp) is in a deadlock, reports it, and unwinds it.
 //
-// Stuck is deadlocked only if nobody else could wake a fiber: every runtime of the process is quiescent without timers,
-// and every thread is a runtime's own or blocked in run() or wait() for something that has not come (registry.hpp).
+// A stuck runtime is in a deadlock only if nothing else could wake a fiber: every runtime of the process is quiescent
+// without timers, and every thread is a runtime's own or blocked in run() or wait() for something that has not come
+// (registry.hpp).
 //
 // A deadlock is unwound from the leaves of the tree of spawns, because a fiber may hold references into the frame of
 // the fiber that spawned it. When a deadlock is found, all sleeping fibers are marked: their next attempt to block
@@ -54,12 +55,12 @@ class deadlock_unwinder {
   deadlock_unwinder(const deadlock_unwinder&) = delete;
   deadlock_unwinder& operator=(const deadlock_unwinder&) = delete;
 
-  /// If `home`, whose unwinder this is, is in a deadlock for certain: reports that and begins to unwind it, unless that
-  /// is under way. False if somebody may still act. Throws std::bad_alloc, and has woken nobody then.
+  /// Begins to unwind `home`, whose unwinder this is, if it is in a deadlock for certain and is not being unwound
+  /// already. Returns false if somebody may still act. Throws std::bad_alloc; then it has woken no fiber.
   bool begin_if_certain(scheduler& home);
 
-  /// Takes the next step, if it is time for that. no_deadline: there is none; else when to come again if nothing
-  /// happens before.
+  /// Takes the next step if it is due. Returns when to call again if nothing happens before; no_deadline if there is no
+  /// next step.
   deadline proceed(scheduler& home) noexcept;
 
   /// The report of a deadlock that has been unwound; null if there was none. take_report() gives it away.

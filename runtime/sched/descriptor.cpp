@@ -23,7 +23,7 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-// ---- the table: chunks of descriptors, made when a number of theirs is first used, and never given back
+// ---- the table: a chunk of descriptors is made when one of its numbers is first used, and is never given back
 constexpr std::size_t chunk_size = 256;
 constexpr std::size_t most_chunks = std::size_t{1} << 16;
 
@@ -41,7 +41,7 @@ descriptor* find(int fd) noexcept {
 }
 
 descriptor& find_or_make(int fd) {
-  const auto at = static_cast<std::size_t>(fd);  // a negative number becomes too large a one
+  const auto at = static_cast<std::size_t>(fd);  // a negative number becomes one that is too large
   if (at >= chunk_size * most_chunks)
     throw std::system_error(fd < 0 ? EBADF : EMFILE, std::system_category(), "coir: file descriptor");
   std::atomic<descriptor_chunk*>& place = table[at / chunk_size];
@@ -67,7 +67,7 @@ poller& poller_here() {
   return mine;
 }
 
-/// While one lives, a fiber of this runtime waits for a descriptor: no deadlock.
+/// While an object lives, a fiber of this runtime waits for a descriptor, so the runtime is in no deadlock.
 class counted_wait {
  public:
   counted_wait() noexcept { begin(); }
@@ -127,8 +127,8 @@ void descriptor::set_number(int fd) noexcept {
   if (number_ != fd) number_ = fd;
 }
 
-// Under the lock: ends the registration. Without this the epoll would go on to report what happens to a file of which
-// a copy is open elsewhere, although nobody here waits for it.
+// Under the lock: ends the registration. If a copy of the descriptor is open elsewhere, the epoll instance would
+// otherwise go on to report its events, although nobody here waits for them.
 void descriptor::deregister() noexcept {
   if (home_ != nullptr) home_->remove(number_);
   home_ = nullptr;
@@ -137,7 +137,7 @@ void descriptor::deregister() noexcept {
 
 // Under the lock.
 descriptor::generation descriptor::open(bool owned) noexcept {
-  deregister();  // of former watchers, the last of whom has not come to retire()
+  deregister();  // former watchers may not have called retire() yet
   owned_.store(owned, std::memory_order_relaxed);
   watchers_ = 0;
   special_.store(false, std::memory_order_relaxed);
@@ -176,8 +176,8 @@ void descriptor::unwatch(generation g) noexcept {
   if (closes) end(g);
 }
 
-// Whoever looked at the edges before it, and has not begun to wait, tries again instead: by then another file may have
-// the number. It need not have been watched for that.
+// A caller that read the edges before this, and has not begun to wait, tries again instead of waiting, because another
+// file may have the number by then. That holds for a number that is not watched, too.
 void descriptor::abandon(int fd) noexcept {
   descriptor* const d = find(fd);
   if (d == nullptr) return;
@@ -228,8 +228,9 @@ void descriptor::retire(generation g) noexcept {
 
 // Under the lock: sees to it that `way` is reported. `mine` has been started.
 void descriptor::enlist(io_way way, poller& mine) {
-  // From the poller of the plain threads to a runtime's, whose own workers are faster than that one's thread. The new
-  // registration is made first, and for both ways if others wait for the other one, so that no edge is missed.
+  // A descriptor moves from the outside poller to a runtime's, because the runtime's workers are faster than the
+  // outside poller's thread. The new registration is made first, and also for the other direction if others wait for
+  // that, so that no edge is missed.
   const bool moves = home_ != nullptr && home_ != &mine && home_->where() == poller::kind::outside;
   if (!moves && (interest_ & bit(way)) != 0) return;
   const auto wanted = static_cast<std::uint8_t>(interest_ | bit(way));
@@ -249,8 +250,8 @@ void descriptor::enlist(io_way way, poller& mine) {
       if (is_guest(*n)) where.add_guest();
 }
 
-// Under the lock: whether the sleeper is no fiber of the runtime that it is registered with, which therefore does not
-// know of its wait (scheduler::io_waits()).
+// Under the lock: whether the descriptor is registered with a runtime of which the sleeper is no fiber. That runtime
+// does not count the wait (scheduler::io_waits()).
 bool descriptor::is_guest(const wait_node& n) const noexcept {
   if (home_ == nullptr || home_->where() != poller::kind::of_runtime) return false;
   return !waiter_access::is_fiber(*n.who) || &fiber_of(*n.who).home->io() != home_;
@@ -262,7 +263,7 @@ void descriptor::link(io_way way, wait_node& n) noexcept {
   if (is_guest(n)) home_->add_guest();
 }
 
-// Under the lock; nothing if somebody has taken it out already.
+// Under the lock. Does nothing if the node has been taken out already.
 void descriptor::unlink(io_way way, wait_node& n) noexcept {
   if (n.queued && is_guest(n)) home_->remove_guest();
   queues_[index(way)].remove(n);
@@ -305,7 +306,7 @@ io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const cha
   unlink(way, node);
   lock_.unlock();
   if (how == wake::cancelled) throw_cancelled();
-  const bool moved = limited && std::min(until, limit(way)) > ends;  // just now, to a later time
+  const bool moved = limited && std::min(until, limit(way)) > ends;  // the limit has just moved to a later time
   return moved ? io_wake::ready : io_wake::timed_out;
 }
 
@@ -314,7 +315,7 @@ void descriptor::set_limit(generation g, io_way way, deadline until) noexcept {
   wait_node* woken = nullptr;
   if (is_open(g)) {
     limits_[index(way)].store(until, std::memory_order_relaxed);
-    woken = take_all(way, true, nullptr);  // they begin their wait anew
+    woken = take_all(way, true, nullptr);  // they begin their wait again
   }
   lock_.unlock();
   wake_all(woken);

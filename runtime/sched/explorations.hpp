@@ -11,7 +11,7 @@ class explorations {
  public:
   static bool any_under_way() noexcept { return count_.load(std::memory_order_relaxed) != 0; }
 
-  /// While one lives, one more is.
+  /// While an object lives, one more exploration is under way.
   explorations() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
   ~explorations() { count_.fetch_sub(1, std::memory_order_relaxed); }
   explorations(const explorations&) = delete;

@@ -1,8 +1,8 @@
-// What the scheduler asks in an exploration, where one thread runs one fiber at a time and the next one is somebody's
-// choice: the interface of explore/engine.hpp. In the ordinary library nobody implements it, explored_by() is null at
-// compile time, and so no code is left of these calls.
+// What the scheduler asks in an exploration, where one thread runs one fiber at a time and the explorer chooses the
+// next one. explore/engine.hpp implements this interface. In the ordinary library no class does, and explored_by() is
+// null at compile time, so these calls leave no code.
 //
-// All by the exploring thread, with the bracket of its worker open where a processor is held.
+// The exploring thread makes all calls. The bracket of its worker is open where it holds a processor.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ class worker;
 
 class explorer {
  public:
-  /// It can run from now on.
+  /// r can run from now on.
   virtual void can_run(runnable& r) noexcept = 0;
 
-  /// Takes out the one that goes on, now that the running fiber does not; null: the native stack is to see to it.
+  /// Takes out the runnable that runs next, because the running fiber stops. Null: the native stack decides.
   virtual runnable* pick() noexcept = 0;
 
-  /// The running fiber, with nothing locked, is about to do that; others may go first.
+  /// The running fiber is about to perform `what`, with nothing locked. Others may go first.
   virtual void decide(fiber& self, worker& w, operation what, const void* on, bool polled) = 0;
 
-  /// Of n things that may happen next, one; with locks held.
+  /// Chooses one of n things that may happen next. Called with locks held.
   virtual std::uint32_t choose(operation what, std::uint32_t n) noexcept = 0;
 
   /// An exception has left a fiber's function.
   virtual void failed(const std::exception_ptr& error) noexcept = 0;
 
-  /// The schedule is over: what is left unwinds, and is cancelled where it begins or blocks.
+  /// Whether the schedule is over. What is left then unwinds: it is cancelled where it begins or blocks.
   virtual bool ending() const noexcept = 0;
 
   /// A stack has lost its fiber. True: it is kept until the schedule is over.

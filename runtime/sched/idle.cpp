@@ -23,37 +23,40 @@
 // a searcher, or the pusher sees idle != 0 and searching == 0 and wakes one:
 //   pusher:   push;                       light fence;  load idle, searching
 //   sleeper:  ++idle, --searching;        heavy fence;  look at all queues again (work_visible), only then sleep
-// (The last to go idle needs a fence of its own alone: nobody holds a processor, so whoever pushes next behind a light
-// fence has taken one since, under the idle set's lock, and knows of the idle ones; others push behind full fences.)
-// A worker that finds more than it will run at once wakes the next searchers, up to two; one that finds work and was
-// the last searcher wakes one if more is visible. So one wake per burst of pushes is enough.
+// (The last worker to go idle needs only a fence of its own. No worker holds a processor then. A thread that pushes
+// behind a light fence has taken a processor since, under the idle set's lock, and so knows of the idle ones. All other
+// threads push behind full fences.)
+// A worker that finds more than it will run at once wakes the next searchers, up to two. The last searcher that finds
+// work wakes one if more is visible. So one wake-up per burst of pushes is enough.
 //
-// How eagerly. Waking a sleeper costs the waker some 14 us, and the woken one arrives some 50 us later: work that its
-// own processor will have done by then is not worth it. Which it is, the last times tell:
-//   - for what goes to `next`, those of the fiber that made it ready (waker_habit);
-//   - for what goes to a queue, those of the processor: after a wake that found nothing to steal, or only timers to
-//     fire, it wakes nobody for a while, each time for twice as long;
-//   - a thief takes ready fibers only if the oldest has not moved for steal_ready_after, or since this worker was
-//     woken: a queue that moves quickly is being served, and to spread fibers that talk to each other costs more than
-//     it gains; so is one that grows while its worker fires timers;
-//   - no more workers than CPUs are woken;
-//   - the monitor (monitor.hpp) catches what these rules are wrong about, within half a millisecond or so, 3.6 after a
-//     quiet time.
-// A push that wakes a worker leaves it to that one to wake the monitor, should that sleep.
+// How eagerly a push wakes. A wake-up costs the waker some 14 us, and the woken worker arrives some 50 us later. It is
+// not worth it for work that its own processor will have done by then. Earlier wake-ups predict that:
+//   - For work in `next`: those by the fiber that made it ready (waker_habit).
+//   - For work in a queue: those by the processor. After a wake-up that found nothing to steal, or only timers to
+//     fire, pushes there wake nobody for a while. That time doubles with each such wake-up.
+// Further rules:
+//   - A thief takes ready fibers only if the oldest has not moved for steal_ready_after, or since this worker was
+//     woken. A queue that moves quickly is being served, and spreading fibers that talk to each other costs more than
+//     it gains. A queue that grows while its worker fires timers is being served, too.
+//   - No more workers than CPUs are woken.
+//   - The monitor (monitor.hpp) finds the work for which these rules are wrong, within half a millisecond or so, or
+//     3.6 ms after a quiet time.
+// A push that wakes a worker does not wake the monitor. The woken worker does, if the monitor sleeps.
 //
-// Rejected: waking on every push (Go does; with a pair that talks, every message costs a futex call); spinning until
-// work comes (burns a core); stealing at once (Boost.Fiber's work stealing is 5 to 20 times slower with two threads
-// than with one, because every wake crosses cores); a list of sleepers without rechecking after the fence (loses
-// wake-ups).
+// Rejected: waking a worker on every push, as Go does. With a pair that talks, every message costs a futex call.
+// Rejected: spinning until work comes, which burns a core.
+// Rejected: stealing at once. Boost.Fiber's work stealing is 5 to 20 times slower with two threads than with one,
+// because every wake-up crosses cores.
+// Rejected: a list of sleepers without a second look after the fence, which loses wake-ups.
 
 namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-constexpr std::int64_t surplus_life = 5'000'000'000;  // ns that a thread is kept which no processor is likely to need
+constexpr std::int64_t surplus_life = 5'000'000'000;  // ns that a thread is kept that no processor is likely to need
 
-/// While one lives the calling thread is that worker's. Then, when it ends, as any other: destructors of thread_locals
-/// may still use coir.
+/// While an object lives, the calling thread is that worker's. After that it is like any other thread, because
+/// destructors of thread_locals may still use coir.
 struct as_worker {
   explicit as_worker(worker& w) noexcept : thread_(&w.thread) { set_current_worker(&w); }
   ~as_worker() {
@@ -101,7 +104,7 @@ void scheduler::work(worker& w) noexcept {
     if (f != nullptr) switch_to_fiber(w, *f);
     while (start_record* fresh = std::exchange(w.unstarted, nullptr)) switch_to_fiber(w, new_stack_for(*fresh));
     w.leave();
-    // Retaken while it ran a fiber: that has been left behind, wherever it belongs.
+    // The processor was retaken while it ran a fiber. The fiber has been left where it belongs.
     if (w.held == nullptr && !sleep_as_spare(w)) return;
   }
 }
@@ -115,7 +118,7 @@ runnable* scheduler::find_work(worker& w) noexcept {
     if (fired && w.woken && !work_visible()) note_useless_wake(std::exchange(w.woken_by, nullptr));
     processor& p = w.enter_native();
     if (runnable* r = pick(w, p)) {
-      // At most one wake for a batch: if more are needed, the woken one goes on (stop_searching()).
+      // A batch of events wakes at most one worker. If more are needed, that worker wakes them (stop_searching()).
       const std::uint32_t more = std::min(std::exchange(w.brought, 0U), 2U);
       if (w.searching) stop_searching_found(w, more);
       return r;
@@ -135,13 +138,13 @@ runnable* scheduler::find_work(worker& w) noexcept {
 
 namespace {
 
-// What due timers wake is to run while it is in the cache; and to the monitor a queue that grows for long, with nobody
-// served, looks as if it needed another worker. So a worker fires no more than these, runs some of what it has, and
-// comes back for the others.
+// A worker fires this many batches of timers, runs some of the fibers that they woke, and comes back for the rest. So
+// the woken fibers run while they are in the cache. And the monitor would take a queue that grows for long, with no
+// fiber of it served, for one that needs another worker.
 constexpr int fillings_at_a_time = 4;
 
-/// Those that are due; of many, as long as `runs` has nothing to run, or some; all if it is null. lock() may fail.
-/// Returns whether there were any.
+/// Fires the due timers: up to fillings_at_a_time batches, and more while `runs` has nothing to run. All if `runs` is
+/// null. lock() may fail. Returns whether any were due.
 template <class Lock, class Unlock>
 bool fire_due(timer_heap& timers, deadline time, const processor* runs, Lock lock, Unlock unlock) noexcept {
   bool fired = false;
@@ -161,17 +164,17 @@ bool fire_due(timer_heap& timers, deadline time, const processor* runs, Lock loc
 }
 
 bool fire_due_of(processor& p, deadline time, const processor* runs) noexcept {
-  // If the lock fails: the next search comes by, or the monitor.
+  // If the lock fails, the timers wait for the next search, or for the monitor.
   return fire_due(
       p.timers, time, runs, [&] { return p.try_lock(); }, [&] { p.unlock(); });
 }
 
 }  // namespace
 
-// Of a busy processor: what is left to it waits until its fiber lets go.
+// For a busy processor: fires all, because what is left waits until the processor's fiber stops.
 void scheduler::fire_all(processor& p, deadline time) noexcept { fire_due_of(p, time, nullptr); }
 
-// Some of its own, and of those of idle processors. Returns whether there were any.
+// Fires some of the worker's own due timers and of those of idle processors. Returns whether there were any.
 bool scheduler::run_due_timers(worker& w) noexcept {
   processor& mine = *w.held;
   const deadline of_idle = idle_.earliest();
@@ -195,7 +198,8 @@ bool scheduler::run_due_timers(worker& w) noexcept {
 
 // ---- sleeping and waking -------------------------------------------------------------------------------------------
 
-// The processor has nothing to do. Returns with one (true), or when the runtime ends (false).
+// Gives up the processor, which has nothing to do, and sleeps. Returns with a processor (true), or when the runtime
+// ends (false).
 bool scheduler::release_and_sleep(worker& w) noexcept {
   // Read before others may hand this worker a processor.
   const bool was_searching = std::exchange(w.searching, false);
@@ -214,8 +218,9 @@ bool scheduler::release_and_sleep(worker& w) noexcept {
   return sleep_until_assigned(w, last);
 }
 
-// Of virtual time, when the worker has found nothing to run: makes something runnable, if all fibers are blocked and
-// nothing but time can wake one. Then a processor is to be taken, whose timers are due.
+// For virtual time, when the worker has found nothing to run. If all fibers are blocked and nothing but time can wake
+// one, it wakes the settlers, or else moves the clock to the next deadline. True if it did: the caller then takes a
+// processor, and fires what is due.
 bool scheduler::advance_time(worker& w) noexcept {
   {
     const std::lock_guard locked(idle_);
@@ -268,7 +273,7 @@ bool scheduler::sleep(worker& w) noexcept {
     if (all_idle)
       note_quiescent();
     else
-      wake_monitor();  // what waits behind a busy fiber was pushed, perhaps, when no processor was idle
+      wake_monitor();  // work behind a busy fiber may have been pushed when no processor was idle
 
     if (polls) {
       if (sleep_in_poller(w, until)) return !stopping_.load(std::memory_order_acquire);
@@ -288,7 +293,7 @@ bool scheduler::sleep(worker& w) noexcept {
     idle_.lock();
     idle_.end_keeping(w);
     const bool assigned = w.held != nullptr;
-    // Or is not any more: others have fired what this one was to wake for.
+    // False if others have fired the timers that this worker was to wake for.
     const bool due = until != no_deadline && deadline_for_sleepers() <= woken_at;
     idle_.unlock();
     if (assigned) return !stopping_.load(std::memory_order_acquire);
@@ -330,7 +335,7 @@ bool scheduler::deliver(worker& w, const poller::batch& events) noexcept {
     set_current_worker(&w);
     return true;
   }
-  if (!w.searching) {  // so that the first does not wake somebody: this one runs it itself
+  if (!w.searching) {  // so that the first event wakes no other worker: this one runs its fiber
     idle_.add_searcher();
     w.searching = true;
   }
@@ -354,9 +359,9 @@ void scheduler::ask_poller_from_outside() noexcept {
   deliver_from_outside(events);
 }
 
-// How many events are taken at a time: those that do not fit the ready ring stay in the kernel, which keeps them in the
-// order of their arrival. What spills over from the ring runs after what comes later. Some are taken all the same:
-// fibers that wake each other may keep the ring full for ever.
+// How many events are taken at a time. Events that do not fit the ready ring stay in the kernel, which keeps them in
+// the order of their arrival. If they spilled over from the ring, they would run after events that come later. A few
+// are taken even if the ring is full, because fibers that wake each other may keep it full for ever.
 int scheduler::room_for_events(const processor& p) noexcept {
   constexpr int fewest = 16;
   const std::uint32_t taken = queues_.spilled_ready().size() == 0 ? p.ready.size() : processor::ring::capacity;
@@ -373,10 +378,10 @@ bool scheduler::ask_poller(worker& w) noexcept {
   return deliver(w, events);
 }
 
-// Whether a worker that has run dry goes to sleep in the poller without asking it first. Its last sleep there ended
-// with a single event. That is so time and again where one connection is served at a time, and then asking first would
-// be a system call for nothing. Nothing is lost if this is wrong: who sleeps there is told of what is ready at once. If
-// others are busy the worker searches before it sleeps, so it asks first.
+// Whether a worker that has run dry goes to sleep in the poller without asking it first. It does if its last sleep
+// there ended with a single event. Where one connection is served at a time, that happens again and again, and asking
+// first would be a system call for nothing. If the guess is wrong nothing is lost, because epoll reports at once what
+// is ready. If other workers are busy the worker searches before it sleeps, so it asks first.
 bool scheduler::sleeps_for_next_event(const worker& w) const noexcept {
   return w.woken_by_one_event && idle_.count() + 1 == processors_.size();
 }
@@ -421,9 +426,9 @@ deadline scheduler::deadline_for_sleepers() const noexcept {
   return earliest;
 }
 
-// For a sleeper that has seen work, or a deadline, itself: takes an idle processor and leaves the sleepers. It is a
-// searcher from then on, as if it had been woken, so that it wakes the next if there is more: who pushed that may have
-// been turned away while this worker was searching. True if it has a processor now.
+// For a sleeper that has itself seen work or a deadline: takes an idle processor and leaves the sleepers. From then on
+// it is a searcher, as if it had been woken, so that it wakes the next worker if there is more work. The thread that
+// pushed that work may have woken nobody because this worker was searching. True if it has a processor now.
 bool scheduler::take_idle_processor(worker& w) noexcept {
   const std::lock_guard locked(idle_);
   if (w.held == nullptr && idle_.has_processor()) {
@@ -435,7 +440,7 @@ bool scheduler::take_idle_processor(worker& w) noexcept {
   return w.held != nullptr;
 }
 
-// A sleeper that has not been needed for long, and of which there are more than processors, ends its thread.
+// Ends the thread of a sleeper that has not been needed for long, if there are more sleepers than processors.
 bool scheduler::end_surplus(worker& w) noexcept {
   const std::lock_guard locked(idle_);
   const bool ends = w.held == nullptr && !stopping_.load(std::memory_order_relaxed) &&

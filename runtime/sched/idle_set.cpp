@@ -30,7 +30,7 @@ processor& idle_set::hand_over(worker& w) noexcept {
 
 worker* idle_set::take_sleeper() noexcept {
   if (sleepers_.empty()) return nullptr;
-  // At most two of them are not welcome, so this ends soon.
+  // Only the worker in the poller and the keeper have a cost, so this ends soon.
   auto best = sleepers_.end() - 1;
   for (auto each = best; cost_of_taking(**best) != 0 && each != sleepers_.begin();)
     if (cost_of_taking(**--each) < cost_of_taking(**best)) best = each;

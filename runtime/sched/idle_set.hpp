@@ -9,15 +9,13 @@
 //   running   owns a processor                     -> lost: retake(), hand_off()   -> asleep: release_and_sleep()
 //   lost      runs a fiber, owns none              -> running: take_idle_for()     -> asleep: sleep_as_spare()
 //   asleep    in sleepers_, or without a thread    -> running: a processor is handed to it by wake_searcher(),
-//   retake(),
-//             (worker_supply.hpp)                     hand_off(); or it takes one: take_idle_processor()
+//             (worker_supply.hpp)                     retake(), hand_off(); or it takes one: take_idle_processor()
 //
 // Invariants, while the lock is free:
 //  1. The count in word_ is that of processors_, and changes with it: a reader of 0 has seen no idle processor.
-//  2. deadline_ is the earliest of the idle processors' timers when one of them came or went last.
+//  2. deadline_ is the earliest timer of the idle processors, as of the last time one of them came or went.
 //  3. The keeper is a sleeper, and sleeps until keeper_deadline_ or less. A thread that takes the keeper makes sure
-//  that
-//     another sleeper wakes by deadline_, or it wakes the monitor.
+//     that another sleeper wakes by deadline_, or it wakes the monitor.
 //  4. A lost worker's fiber is live: while lost() != 0 nothing is quiescent.
 #pragma once
 
@@ -40,7 +38,7 @@ class worker;
 
 class alignas(64) idle_set {
  public:
-  /// `cpus`: more workers than these are not woken to run beside each other.
+  /// `cpus`: no more workers than these are woken to run at the same time.
   idle_set(std::uint32_t processors, std::uint32_t cpus) : size_(processors), cpus_(cpus) {
     processors_.reserve(processors);
     sleepers_.reserve(processors);
@@ -50,8 +48,8 @@ class alignas(64) idle_set {
 
   // ---- without the lock: hints, but behind the fences of the idle protocol
 
-  /// How many processors are idle, plus monitor_sleeps while it does: so that one load tells whether a push has anybody
-  /// to tell.
+  /// The number of idle processors, plus monitor_sleeps while the monitor sleeps. So one load tells a pusher whether
+  /// there is anybody to wake.
   std::uint32_t word() const noexcept { return word_.load(std::memory_order_relaxed); }
   static constexpr std::uint32_t monitor_sleeps = 1U << 16;
   static constexpr std::uint32_t count_mask = monitor_sleeps - 1;
@@ -59,7 +57,7 @@ class alignas(64) idle_set {
   std::uint32_t count() const noexcept { return word() & count_mask; }
   bool all_idle() const noexcept { return count() == size_; }
 
-  /// With so many idle: whether one may be woken to run beside the others.
+  /// Whether, with so many processors idle, a worker may be woken to run beside the others.
   bool may_wake(std::uint32_t idle) const noexcept { return idle != 0 && size_ - idle < cpus_; }
 
   std::uint32_t cpus() const noexcept { return cpus_; }
@@ -67,13 +65,13 @@ class alignas(64) idle_set {
   /// The earliest timer of the idle processors.
   deadline earliest() const noexcept { return deadline_.load(std::memory_order_relaxed); }
 
-  /// Whether somebody sleeps in the poller. A hint.
+  /// Whether a worker sleeps in the poller. A hint.
   bool anybody_polls() const noexcept { return poller_.load(std::memory_order_relaxed) != nullptr; }
 
-  /// Another number whenever a processor ceases to be idle.
+  /// Changes whenever a processor ceases to be idle.
   std::uint64_t epoch() const noexcept { return epoch_.value(); }
 
-  /// By the monitor: that it sleeps, or does not.
+  /// By the monitor, when it goes to sleep and when it wakes.
   void set_monitor_sleeps() noexcept { word_.fetch_or(monitor_sleeps, std::memory_order_seq_cst); }
   void clear_monitor_sleeps() noexcept { word_.fetch_and(~monitor_sleeps, std::memory_order_seq_cst); }
 
@@ -106,18 +104,19 @@ class alignas(64) idle_set {
   std::size_t sleepers() const noexcept { return sleepers_.size(); }
   std::uint32_t lost() const noexcept { return lost_; }
 
-  /// Gives an idle processor, which there is, to a worker that is not in sleepers_ any more.
+  /// Gives an idle processor, of which there must be one, to a worker that is no longer in sleepers_.
   processor& hand_over(worker& w) noexcept;
 
-  /// Any sleeper, which leaves sleepers_; null if nobody sleeps. Who sleeps in the poller stays there if anybody else
-  /// is there, and the keeper with its timeout.
+  /// Takes a sleeper out of sleepers_; null if there is none. It takes the worker in the poller only if no other worker
+  /// sleeps, and the keeper only if no other sleeps but that one.
   worker* take_sleeper() noexcept;
   bool keeps(const worker& w) const noexcept { return keeper_ == &w; }
   void end_keeping(const worker& w) noexcept;  // if it does
 
-  /// If `next` is before the keeper's deadline: w, which is about to sleep until then, is the keeper.
+  /// If `next` is before the keeper's deadline, w, which is about to sleep until then, becomes the keeper. Returns
+  /// whether it does.
   bool keep(const worker& w, deadline next) noexcept;
-  /// Nobody wakes in time for the idle processors' next timer.
+  /// Whether no sleeper wakes in time for the idle processors' next timer.
   bool unkept() const noexcept { return earliest() < keeper_deadline_; }
 
   void add_sleeper(worker& w) noexcept { sleepers_.push_back(&w); }  // there is room: reserve_sleepers()
@@ -131,7 +130,7 @@ class alignas(64) idle_set {
   /// Timers of idle processors have been fired.
   void publish_earliest() noexcept;
 
-  /// w, which is about to sleep, does so in the poller, if nobody else does (poller.hpp).
+  /// w, which is about to sleep, sleeps in the poller if no other worker does (poller.hpp). Returns whether it does.
   bool begin_polling(const worker& w) noexcept;
   bool polls(const worker& w) const noexcept { return poller_.load(std::memory_order_relaxed) == &w; }
   void end_polling(const worker& w) noexcept;  // if it does

@@ -1,5 +1,7 @@
-// The one queue that all processors share: what foreign threads make runnable, and what overflows a local ring. First
-// in, first out, linked through runnable::next. Every processor looks here every so often, however busy it is.
+// The queue of the runnables that come from outside of a processor: what foreign threads make runnable, what a lost
+// worker or a processor without a worker leaves, and what overflows a local ring when there is no memory for a batch
+// (spill_queue.hpp). First in, first out, linked through runnable::next. Every processor looks here every so often,
+// however busy it is.
 #pragma once
 
 #include <atomic>
@@ -34,7 +36,7 @@ class injection_queue {
     lock_.unlock();
   }
 
-  /// f(runnable&) for up to `most` of the oldest, under the lock: it must be short.
+  /// Calls f(runnable&) for up to `most` of the oldest, under the lock: f must be short.
   template <class F>
   void peek(std::size_t most, F&& f) noexcept {
     lock_.lock();

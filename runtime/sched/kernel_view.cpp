@@ -19,8 +19,9 @@ std::int64_t cpu_time_of(const worker& w) noexcept {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// /proc/self/task/TID/stat is "TID (name) STATE ...". True if it cannot be read (no /proc, no file descriptor left):
-// its CPU clock stands still, and to take the processor of one that only waits for a CPU is less bad than to be stuck.
+// /proc/self/task/TID/stat is "TID (name) STATE ...". True if it cannot be read (no /proc, no file descriptor left).
+// The thread's CPU clock stands still then. It may only wait for a CPU, but to take its processor is less bad than to
+// be stuck.
 bool sleeps_in_kernel(const worker& w) noexcept {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", w.thread_id.load(std::memory_order_relaxed));

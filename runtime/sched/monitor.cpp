@@ -28,14 +28,14 @@ constexpr std::int64_t overdue_search = 1'000'000;  // a search takes 50 us, or 
 constexpr std::int64_t pushing_slices = 10;
 constexpr unsigned idle_polls_before_sleep = 2;
 
-// Every trim_period the memory of stacks that were free all the time, but for a few, goes back: all of it when
-// everything is idle, a share else.
+// Every trim_period, the memory of stacks that were free all the time is given back, except for a few stacks. All of it
+// is given back if everything is idle, otherwise a share.
 constexpr std::int64_t trim_period = 1'000'000'000;
 constexpr std::size_t stacks_kept = 1024;
 constexpr unsigned busy_trims = 64;
 constexpr std::size_t trim_batch = stack_pool::part_stacks;
 
-/// Whether something that p's worker does not run waits there. What waits in the shared queues waits behind all.
+/// Whether work waits at p that p's worker does not run. (Work in the shared queues waits behind all processors.)
 bool waits_behind(const processor& p, deadline time) noexcept {
   return !p.fresh.empty() || !p.ready.empty() || !p.yielded.empty() ||
          p.next_is.load(std::memory_order_relaxed) != next_state::none || p.timers.earliest() < time - overdue_timer;
@@ -74,7 +74,8 @@ void monitor::run(scheduler& s) noexcept {
   while (word_.load(std::memory_order_acquire) != ending) {
     if (line_due()) next_line = print_schedtrace(s);
     const std::uint32_t idle = s.idle().count();
-    // Idle time and again, as with many sleepers, is not idle: to be woken each time costs more than to look.
+    // Processors that are idle again and again, as with many sleeping fibers, do not count as idle: to be woken each
+    // time costs the monitor more than to look.
     if (const std::uint64_t current = s.idle().epoch(); idle != count || current != epoch) {
       idle_polls = 0;
       epoch = current;
@@ -150,7 +151,8 @@ bool monitor::all_quiet(scheduler& s) const noexcept {
   return s.idle().all_idle() && s.queues().empty();
 }
 
-// Returns when it was last done. Not to the end if the monitor is woken meanwhile: something depends on it.
+// Returns when stacks were last trimmed. It stops early if the monitor is woken, because something then depends on the
+// monitor.
 std::int64_t monitor::trim_stacks(scheduler& s, std::int64_t last, std::int64_t time) noexcept {
   if (time - last < trim_period) return last;
   const std::uint32_t before = word_.load(std::memory_order_relaxed);
@@ -165,13 +167,14 @@ std::int64_t monitor::trim_stacks(scheduler& s, std::int64_t last, std::int64_t 
   return time;
 }
 
-// The kinds of work that have waited at p from the last look to this one (pick.cpp). Returns whether there are any.
+// Asks p for attention to the kinds of work that have waited there since the last look (pick.cpp). Returns whether
+// there are any.
 bool monitor::ask_attention(processor& p, const watch& last, const watch& current, const shared_work& shared,
                             bool due) noexcept {
   std::uint8_t ask = 0;
   if (due) ask |= attention::due_timers;
   if (shared.any) ask |= attention::shared;
-  if (current.tick != last.tick) {  // else nobody has gone before
+  if (current.tick != last.tick) {  // else no other work has gone before
     if (!p.ready.empty() && current.ready_head == last.ready_head) ask |= attention::ready;
     if (!p.yielded.empty() && current.yielded_head == last.yielded_head) ask |= attention::yielded;
     const bool fresh = !p.fresh.empty();
@@ -179,7 +182,7 @@ bool monitor::ask_attention(processor& p, const watch& last, const watch& curren
     if (shared.spilling || ((fresh || shared.spilled) && current.begun == last.begun)) ask |= attention::starved;
   }
   const std::uint8_t before = p.attention.load(std::memory_order_relaxed);
-  if ((before & attention::turn) != 0) {  // it is over: the others have the time until the next look
+  if ((before & attention::turn) != 0) {  // the turn is over: the others run until the next look
     p.attention.fetch_and(static_cast<std::uint8_t>(~attention::turn), std::memory_order_relaxed);
     ask &= static_cast<std::uint8_t>(~(attention::starved | attention::yielded));
   }
@@ -187,8 +190,8 @@ bool monitor::ask_attention(processor& p, const watch& last, const watch& curren
   return (ask | before) != 0;
 }
 
-// If somebody waits for events, and nobody sleeps in the poller: flowing if a worker has asked it by itself since the
-// last look.
+// Looks after the poller while something waits for events and no worker sleeps there. Flowing if a worker has asked it
+// by itself since the last look.
 monitor::finding monitor::watch_poller(scheduler& s) noexcept {
   poller& io = s.io();
   if (!io.active() || s.idle().anybody_polls() || (s.io_waits() == 0 && !io.has_guests())) {
@@ -202,7 +205,7 @@ monitor::finding monitor::watch_poller(scheduler& s) noexcept {
   }
   if (!events_wanted_) {
     events_wanted_ = true;
-    // Beside an idle processor: who is woken asks, and then sleeps there.
+    // If a processor is idle: the woken worker asks, and then sleeps there.
     if (s.idle().may_wake(s.idle().count()) && s.wake_one(nullptr)) return finding::waiting;
     for (const auto& p : s.processors()) p->attention.fetch_or(attention::events, std::memory_order_relaxed);
   } else {  // all compute
@@ -261,7 +264,7 @@ monitor::finding monitor::look(scheduler& s) noexcept {
     if (slow_ && w != nullptr) [[unlikely]]
       slow_.look(p, *w, time, cpu_time_of(*w));
     const bool waits = waits_behind(p, time);
-    if (waits && last.who != w) stands = true;  // nobody has compared
+    if (waits && last.who != w) stands = true;  // it was not compared: another owner
     waiting = waiting || waits || (w != nullptr && p.timers.earliest() <= time);
     if (w != nullptr) timer_ = std::min(timer_, p.timers.earliest());  // the processor's own pick may come first
     idle_beside = idle_beside || (waits && room);

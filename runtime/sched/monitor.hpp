@@ -17,13 +17,13 @@
 //
 // And it sees to it that the poller is asked (poller.hpp) while fibers wait for descriptors and nobody sleeps there.
 //
-// It looks every delay_if_waiting while something has waited since the last look or a timer is overdue, once more after
-// smallest_delay if that waits beside an idle processor, and more often while something is suspicious. Each look costs
-// some 20 us of CPU. So looks that find nothing become rarer, up to longest_delay: at light load they would be a tenth
-// of all. So do looks at queues that all move (delay_if_flowing): at full load they would be a twentieth. The price: at
-// full load, a fiber that begins to block its thread, or to keep others from running, is found after 0.8 to 1.6 ms
-// instead of 0.4 to 0.8. But no look comes later than delay_if_waiting after the next timer, known at the last look,
-// that no sleeper wakes for.
+// It looks every delay_if_waiting while something has waited since the last look or a timer is overdue. It looks once
+// more after smallest_delay if that work waits beside an idle processor, and more often while something is suspicious.
+// Each look costs some 20 us of CPU. So looks that find nothing become rarer, up to longest_delay: at light load they
+// would otherwise be a tenth of all the CPU time. Looks at queues that all move become rarer too (delay_if_flowing): at
+// full load they would otherwise be a twentieth. The price is that, at full load, a fiber that begins to block its
+// thread, or to keep others from running, is found after 0.8 to 1.6 ms instead of 0.4 to 0.8. But no look comes later
+// than delay_if_waiting after the next timer, known at the last look, that no sleeper wakes for.
 //
 // It sleeps on word_ while all processors are idle and stay so; monitor_sleeps is then set in idle_. It is woken by a
 // thread that
@@ -61,7 +61,8 @@ class worker;
 
 class monitor {
  public:
-  /// `born`: when the runtime began. All memory that it needs is had here: its thread could not say that there is none.
+  /// `born`: when the runtime began. The constructor allocates all memory that the monitor needs, because its thread
+  /// could not report that there is none.
   monitor(std::size_t processors, std::int64_t time_slice, const debug_options& debug, std::int64_t born)
       : time_slice_(time_slice),
         schedtrace_(debug.schedtrace),

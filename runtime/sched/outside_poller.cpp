@@ -34,7 +34,7 @@ class service {
   }
 
  private:
-  // To the end of the process: it holds nothing that has to be given back.
+  // Runs to the end of the process. It holds nothing that has to be given back.
   [[noreturn]] void work() noexcept {
     for (poller::batch b;;) {
       poller_.collect(b, no_deadline);

@@ -13,8 +13,8 @@
 
 namespace coir::inline COIR_ABI::detail::outside_timers {
 
-/// Arms the alarm whose node `node` is. It is set before the alarm can be called: its function may arm it again, and
-/// that node must not be overwritten by a caller that is late. Throws std::bad_alloc, std::system_error (no thread).
+/// Arms the alarm whose timer node is `node`. `node` is set before the alarm can be called: its function may arm it
+/// again, and a caller that is late must not overwrite that node. Throws std::bad_alloc, std::system_error (no thread).
 void arm(timer_node*& node, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg, std::uint64_t stamp);
 
 /// Frees the node. True: it had not fired, and never will.

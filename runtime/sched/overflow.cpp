@@ -91,7 +91,7 @@ void pass_on(int signal, siginfo_t* info, void* context) noexcept {
     caught_before.sa_handler(signal);
     return;
   }
-  // Back to the faulting instruction, which then ends the process; a signal that somebody sent comes again too.
+  // Returns to the faulting instruction, which then ends the process. A signal that somebody sent is raised again.
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(signal, &standard, nullptr);
@@ -124,7 +124,7 @@ void catch_overflows() noexcept {
 }
 
 [[gnu::noinline]] void report_overflows_of_this_thread() noexcept {
-  if (current_worker() != nullptr) return;  // it has been seen to
+  if (current_worker() != nullptr) return;  // work() has done this
   catch_overflows();
   thread_local signal_stack own;
 }

@@ -13,11 +13,12 @@ namespace coir::inline COIR_ABI::detail {
 /// before. Once for the process; never undone, since another handler may have been chained behind it.
 void catch_overflows() noexcept;
 
-/// The same, and overflows of the calling thread, which may be a worker or any other, can be reported until it ends.
+/// Does the same. Overflows of the calling thread, which may be a worker's or any other, can then be reported until it
+/// ends.
 void report_overflows_of_this_thread() noexcept;
 
-/// While one lives, signals of the calling thread may run on a stack of their own, without which an overflow could not
-/// be reported. A stack that the thread has already is left in place.
+/// While an object lives, signals of the calling thread may run on a stack of their own. Without that an overflow could
+/// not be reported. A signal stack that the thread has already is left in place.
 class signal_stack {
  public:
   signal_stack() noexcept;

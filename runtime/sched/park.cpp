@@ -22,7 +22,7 @@ namespace {
 /// A plain thread's waiter. `signal` is the waker's last touch: after it the thread may end, and futex_wake() on an
 /// address that is gone is harmless.
 struct thread_waiter {
-  thread_waiter() noexcept { register_asymmetric_fence(); }  // it may wait where no runtime ever was
+  thread_waiter() noexcept { register_asymmetric_fence(); }  // it may wait before there is a runtime
 
   waiter wait{waiter::kind::thread};
   std::atomic<std::uint32_t> signal{0};
@@ -55,14 +55,14 @@ wake park_thread(waiter& self, void (*release)(void*) noexcept, void* arg, deadl
     futex_wait(t.signal, 0, until);
     if (until == no_deadline || t.signal.load(std::memory_order_acquire) != 0 || monotonic_now() < until) continue;
     if (self.claim_from_outside(word, waiter::timed_out)) break;
-    until = no_deadline;  // somebody has claimed: the signal is on its way
+    until = no_deadline;  // another thread has claimed: the signal is on its way
   }
   tsan_acquire(&self);
   return waiter_access::outcome(self);
 }
 
-// The worker has lost its processor. Parking needs one for its timer alone; and with the primitive's lock held the
-// fiber must not wait for one. Returns the processor, bracket open, if an idle one was there to be had.
+// For a fiber whose worker has lost its processor. It needs one only for its timer, and must not wait for one, because
+// it holds the primitive's lock. Returns an idle processor, bracket open, if it got one.
 [[gnu::noinline]] processor* park_without(fiber& f, worker& w, deadline until) noexcept {
   if (until == no_deadline) return nullptr;
   for (;;) {
@@ -118,7 +118,7 @@ bool waiter::claim_from_outside(std::uint64_t word, state as, wait_node* node) n
     std::uint64_t seen = word_.load(std::memory_order_acquire);
     if ((seen & ~state_mask) != (word & ~state_mask)) return false;
     if ((seen & state_mask) == parking) {
-      wait();  // it is on its way: for the length of one switch
+      wait();  // the fiber is being switched away from: wait for the length of that switch
       continue;
     }
     if ((seen & state_mask) != waiting) return false;
@@ -215,7 +215,7 @@ void park_until(deadline until) {
   return looking > waiting ? looking - waiting : 0;
 }
 
-// In an exploration that source is seeded anew for each schedule.
+// In an exploration, the processor's source is seeded anew for each schedule.
 [[gnu::noinline]] std::uint64_t random_bits() noexcept {
   if (worker* w = current_worker()) {
     if (processor* p = w->enter()) {
@@ -231,7 +231,7 @@ void park_until(deadline until) {
 
 namespace {
 
-/// A reason has just been added: claims the wait that is under way, if it may be disturbed.
+/// Claims the wait that is under way, if it may be disturbed. Called just after a reason to give up has been added.
 bool claim_to_give_up(waiter& w) noexcept {
   heavy_fence();  // pairs with the light one in begin_wait(): the reasons, then the word
   const std::uint64_t word = waiter_access::acquire_word(w);
@@ -299,7 +299,7 @@ void scheduler::move_timer(processor& p, timer_node& n, deadline when) noexcept 
 
 void scheduler::timer_is_visible() noexcept {
   light_fence();                          // pairs with the heavy one in sleep_until_assigned(): the timer, then idle_
-  if (idle_.word() != 0) wake_monitor();  // should this processor compute beyond the deadline
+  if (idle_.word() != 0) wake_monitor();  // in case this processor computes beyond the deadline
 }
 
 // Bracket open. The timer may be at home with another processor, and may be about to fire.

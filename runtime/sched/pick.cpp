@@ -34,8 +34,8 @@
 // at the shared queues.
 //
 // Rejected: bounds that count picks. They are either checked so often that they cost, or the bound is as long as the
-// slices are: with 5 ms to a slice, every 16th pick was 80 ms. Rejected: reading a clock at each pick, which costs as
-// much as the pick.
+// slices are: with 5 ms to a slice, every 16th pick was 80 ms.
+// Rejected: reading a clock at each pick, which costs as much as the pick.
 #include <algorithm>
 #include <utility>
 
@@ -79,8 +79,8 @@ void scheduler::put_next_behind(processor& p) noexcept {
   if (runnable* r = p.take_next()) queues_.push_ready(p, r);
 }
 
-// `fire`: null is returned because timers come first. They are fired on the native stack, since a fiber that is about
-// to park cannot fire its own; the native stack's pick then serves the rest.
+// If timers, or the poller, come first, `fire` is set and null is returned. They are served on the native stack, since
+// a fiber that is about to park cannot fire its own timer. The native stack's pick then serves the rest.
 [[gnu::noinline]] runnable* scheduler::pick_out_of_turn(worker& w, processor& p, std::uint64_t tick,
                                                         bool& fire) noexcept {
   const bool counted = tick % counted_pick == 0;

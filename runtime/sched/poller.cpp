@@ -41,7 +41,8 @@ int control(int epoll, int what, int fd, std::uint64_t data, std::uint32_t mask)
   return ::epoll_ctl(epoll, what, fd, &e) == 0 ? 0 : errno;
 }
 
-// Older kernels, and some that filter system calls, have no epoll_pwait2(); an epoll can be waited for as well.
+// Older kernels, and some that filter system calls, have no epoll_pwait2(). ppoll() can wait for an epoll instance,
+// too.
 int wait_in_two_calls(int epoll, epoll_event* events, int most, const timespec& time) noexcept {
   pollfd self{epoll, POLLIN, 0};
   if (::ppoll(&self, 1, &time, nullptr) <= 0) return 0;
@@ -90,7 +91,8 @@ int poller::started() noexcept {
 int poller::add(int fd, descriptor::generation g, unsigned ways) noexcept {
   const int epoll = started();
   const int error = control(epoll, EPOLL_CTL_ADD, fd, mark(fd, g), epoll_mask(ways));
-  // Registered for somebody who is gone: the number and the file are the same, or it would not be there.
+  // It is registered for a waiter that is gone. The number and the file are the same, or the registration would not be
+  // there.
   return error == EEXIST ? change(fd, g, ways) : error;
 }
 

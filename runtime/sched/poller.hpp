@@ -1,6 +1,6 @@
 // The poller of a runtime: the epoll instance through which the kernel reports which descriptors have become ready. A
-// descriptor is registered, edge-triggered, when somebody has to wait for it for the first time (descriptor.hpp).
-// docs/internals/poller.md describes the protocol.
+// descriptor is registered, edge-triggered, when a fiber or thread has to wait for it for the first time
+// (descriptor.hpp). docs/internals/poller.md describes the protocol.
 //
 // collect() asks the kernel. It is called by
 //   one sleeping worker   which sleeps in epoll instead of on its futex: idle_set::polls(). It wakes for events, for
@@ -20,7 +20,7 @@
 // The bell is an eventfd in the same epoll instance. It is level-triggered, so a ring that comes before the sleeper has
 // entered epoll is not lost. The waker that has taken the sleeper out of the idle set rings it, once. The sleeper reads
 // it on its way out, if it has seen it. Others that ask see it too, and leave it alone; it is not one of the events. A
-// ring for a sleeper that was leaving by itself wakes the next one for nothing.
+// ring that comes when the sleeper is already leaving wakes the next sleeper for nothing.
 //
 // Invariants:
 //  1. At most one worker sleeps in epoll: it is entered under the idle set's lock before, and removed after.
@@ -78,7 +78,7 @@ class poller {
   /// Asks the kernel for events. If there are none it waits until the deadline (0: not at all).
   void collect(batch& into, deadline until, int most = batch::capacity) noexcept;
 
-  /// Makes runnable whoever waits for these events.
+  /// Makes runnable all that wait for these events.
   static void deliver(const batch& b) noexcept;
 
   /// Wakes the sleeper.

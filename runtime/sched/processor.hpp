@@ -31,7 +31,7 @@ class scheduler;
 class worker;
 
 /// What the monitor asks a processor to serve out of turn, since it has waited from one look to the next (pick.cpp).
-/// Set and cleared by read-modify-writes, since the two do so at once.
+/// The monitor and the processor change it at the same time, so both use read-modify-writes.
 namespace attention {
 inline constexpr std::uint8_t due_timers = 1;
 inline constexpr std::uint8_t shared = 2;    // the injection queue, and spilled work
@@ -60,8 +60,8 @@ class alignas(64) processor {
   unsigned index() const noexcept { return index_; }
   scheduler* home() const noexcept { return home_; }
 
-  /// For others than the owner: takes hold of the processor unless somebody else has it or its owner does not leave the
-  /// runtime soon. While held, the owner waits at its next runtime entry. Keep it short.
+  /// For threads other than the owner. Takes hold of the processor, unless another thread has it or its owner does not
+  /// leave the runtime soon. While it is held, the owner waits at its next runtime entry. Keep it short.
   bool try_lock() noexcept;
   void unlock() noexcept;
 

@@ -81,7 +81,8 @@ void scheduler::wait_until(const std::function<bool()>& done) {
       }
     } catch (const std::bad_alloc&) {  // for the report; nobody has been woken, and the next look tries again
     }
-    // Somebody outside may still act. If so the wait goes on until the workers have slept, woken and slept again.
+    // A thread or runtime outside may still act. If so the wait goes on until the workers have slept, woken and slept
+    // again.
     waiting_.watch(event, clock_.now() + recheck);
     recheck = std::min(recheck * 2, last_recheck);
   }

@@ -166,7 +166,7 @@ void if_all_quiescent(const std::function<void(const internal_vector<scheduler*>
   std::size_t blocked = 0;
   for (const auto* b = r.blocked; b != nullptr; b = b->next()) ++blocked;
   if (threads == 0 || threads > std::min(own, own_threads.load()) + blocked) return;
-  // Between the two looks, as the threads: what an alarm has woken before this shows in the epochs.
+  // Asked between the two looks, as the threads are counted: what an alarm has woken before this shows in the epochs.
   if (outside_timers::pending()) return;
   // A thread whose wait is over is about to continue.
   for (const auto* b = r.blocked; b != nullptr; b = b->next())

@@ -1,5 +1,5 @@
-// Which threads of the process are the runtimes' own, and which runtimes there are: what deadlock detection must know
-// to be certain. A thread is counted only while it surely exists, so the count is never too high.
+// The runtimes of the process, and which threads are their own. Deadlock detection must know both to be certain. A
+// thread is counted only while it surely exists, so the count is never too high.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ std::thread start(std::function<void()> body);
 /// The same without operator new. Returns 0, or the error.
 int start(native_thread& t, native_thread::body f, void* arg) noexcept;
 
-/// Before `count` of them are told to end.
+/// No longer counts `count` of them. Called before they are told to end.
 void forget(std::size_t count) noexcept;
 
-/// While one lives, the calling plain thread counts as blocked in run() or wait(). Needs no memory: a fiber may be
-/// running on behalf of the caller, whose frame must not be left then.
+/// While an object lives, the calling plain thread counts as blocked in run() or wait(). It needs no memory, and so
+/// cannot throw: a fiber may be running on behalf of the caller, and the caller's frame must not be left then.
 class blocked_in_run {
  public:
   /// `done`: whether its wait is over. Other threads call it, under the registry's lock, until the destructor has
@@ -58,7 +58,7 @@ namespace runtime_registry {
 void add(scheduler& s);
 void remove(scheduler& s) noexcept;
 
-/// No start_in() succeeds for it any more, and no timer of its own starts a fiber.
+/// After this, start_in() fails for s, and no timer of its own starts a fiber.
 void close(scheduler& s) noexcept;
 
 /// Starts the record in the runtime of that serial number, if it still accepts fibers; else false.
@@ -67,8 +67,8 @@ bool start_in(std::uint64_t serial, start_record* record) noexcept;
 /// Of every runtime, in the order in which they were made.
 internal_vector<std::uint64_t> serials();
 
-/// Calls f(scheduler), with the registry locked so that the runtime does not end meanwhile; false if it has. Keep it
-/// short: runtimes that start or end wait for it, and alarms.
+/// Calls f(scheduler), with the registry locked so that the runtime does not end during the call. False if it has
+/// ended. Keep it short: runtimes that start or end, and alarms, wait for it.
 bool visit(std::uint64_t serial, const std::function<void(scheduler&)>& f);
 
 /// Calls f(all runtimes), with the registry locked, if nothing in the process can ever happen by itself: every runtime

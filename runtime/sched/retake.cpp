@@ -21,13 +21,13 @@
 //     and finds interrupt == retaken at the next entry. So a worker inside its bracket is never disturbed. The fences
 //     are those of the bracket (worker.hpp).
 //  2. Only from a worker that runs a fiber: the native stack, where the scheduler itself works, is never lost.
-//  3. An idle processor has nothing in its rings: one that changes hands goes to another worker at once; if there is
-//     none to be had its rings are emptied into the injection queue first (inject_all_of()).
+//  3. An idle processor has nothing in its rings. A processor that changes hands goes to another worker at once. If
+//     there is none to be had, its rings are emptied into the injection queue first (inject_all_of()).
 //  4. A thread that makes a processor idle without going to sleep itself makes sure that a sleeper keeps its timers.
 //
-// Rejected: a lost fiber that waits, on its thread, for a processor (each return would cost two thread switches, and a
-// primitive's lock may be held where it waits); a signal that preempts a computing fiber (it may be anywhere, in malloc
-// too).
+// Rejected: a lost fiber waits for a processor on its thread. Each return would cost two thread switches, and the fiber
+// may hold a primitive's lock where it waits.
+// Rejected: a signal preempts a computing fiber. The fiber may be anywhere, in malloc too.
 #include <utility>
 
 #include <coir/detail/abi.hpp>
@@ -149,8 +149,7 @@ bool scheduler::hand_off(worker& w) noexcept {
   }
   if (needed) queues_.inject_all_of(*p);  // no memory for another worker
   idle_.put(*p);
-  // This worker does not go to sleep, so if nobody else sleeps until the next deadline somebody has to be woken for
-  // that.
+  // This worker does not go to sleep. So if no other sleeps until the next deadline, one has to be woken for that.
   const bool unkept = idle_.unkept();
   idle_.unlock();
   heavy_fence();  // pairs with the light one after each push, as in sleep_until_assigned()
@@ -163,7 +162,7 @@ bool scheduler::hand_off(worker& w) noexcept {
   if (w != nullptr && w->current != nullptr && w->home->explored_by() == nullptr) handed_off_ = w->home->hand_off(*w);
 }
 
-// The section may have moved the fiber, by blocking as fibers do.
+// The fiber may be on another worker now, if it has blocked inside the section as fibers do.
 [[gnu::noinline]] blocking_section::~blocking_section() {
   if (!handed_off_) return;
   worker& w = *current_worker();

@@ -2,9 +2,9 @@
 // (oldest first) or at the tail (newest first); a thief takes the oldest half.
 //
 // There is no atomic read-modify-write here: a thread that touches the ring holds the processor, the owner by its
-// runtime bracket, a thief by processor::try_lock (see processor.hpp). The indices are atomics only so that others may
-// look at the length and at whether the head moves, as hints, without holding anything; they are relaxed because
-// nothing is concluded from them but whether a try is worth while.
+// runtime bracket, a thief by processor::try_lock (see processor.hpp). The indices are atomics only so that other
+// threads may read, without holding anything, the length and whether the head moves. These are hints: they tell only
+// whether a try is worth while, so relaxed is enough.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ class run_ring {
     const std::uint32_t t = tail();
     if (t == head()) return nullptr;
     tail_.store(t - 1, std::memory_order_relaxed);
-    // Those that come next have often been written by another core, or so many ago that they left the cache.
+    // The entries that come next have often been written by another core, or so long ago that they have left the cache.
     __builtin_prefetch(slots_[(t - 1 - fetch_ahead) % Capacity], 1);
     return slots_[(t - 1) % Capacity];
   }

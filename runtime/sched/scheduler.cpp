@@ -18,8 +18,8 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-/// What a fiber touches that begins on a free stack: the control block, the context below it, and the room for its
-/// first calls, as far down as a sleep_for() goes.
+/// Prefetches what a fiber touches when it begins on a free stack: the control block, the context below it, and the
+/// room for its first calls, as far down as a sleep_for() goes.
 [[gnu::always_inline]] inline void prefetch_stack(const fiber* f) noexcept {
   constexpr std::size_t below = 11;
   constexpr std::size_t of_block = 3;
@@ -37,8 +37,9 @@ namespace {
 
 // ---- making runnable -----------------------------------------------------------------------------------------------
 
-// From a foreign thread, counted in visitors_: once the fiber is pushed it may run, and be the last whose end lets the
-// runtime be destroyed; ~scheduler() waits for the threads that are still in here.
+// Called by a foreign thread, which is counted in visitors_. Once the fiber is pushed it may run, and its end may be
+// the last that the runtime waits for before it is destroyed. ~scheduler() waits for the threads that are still in
+// here.
 void scheduler::inject(runnable* r) noexcept {
   come_in();
   if (injected_count_.fetch_add(1, std::memory_order_relaxed) % wake_latency::injections_between == 0 &&
@@ -113,7 +114,7 @@ void scheduler::make_ready(runnable& r) noexcept {
   if (p.time_next_wake | w->watched()) [[unlikely]]
     observe_wake(*w, held, r);
   runnable* queued = &r;
-  // Timers, which fire on the native stack, wake in the order of their deadlines.
+  // Not on the native stack: timers fire there, and wake fibers in the order of their deadlines.
   if (w->current != nullptr) {
     queued = std::exchange(p.next, queued);
     if (queued == nullptr) p.next_is.store(next_state::waits, std::memory_order_relaxed);
@@ -171,7 +172,7 @@ std::uint64_t take_ids(std::uint64_t count) noexcept {
   return last.fetch_add(count, std::memory_order_relaxed);
 }
 
-// Ids come in blocks, a worker each.
+// Each worker takes ids in blocks.
 inline std::uint64_t new_id(worker& w) noexcept {
   if (w.next_id == w.last_id) [[unlikely]] {
     w.next_id = take_ids(id_block);
@@ -220,15 +221,15 @@ internal_vector<fiber*> scheduler::stacks() {
 
 namespace {
 
-// For the monitor. A coroutine's turn is not one of theirs.
+// For the monitor. It does not count a coroutine's turn.
 inline void note_begun(processor& p, const runnable& r) noexcept {
   if (r.what == runnable::kind::fresh) p.begun.add();
 }
 
 }  // namespace
 
-// For a runnable that is not merely suspended. If its wake-up latency is measured, the latency is noted. A fresh one
-// gets a free stack. Null if there is none: w.unstarted.
+// The fiber for a runnable that is not merely suspended. If its wake-up latency is measured, the latency is noted. A
+// fresh one gets a free stack. If there is none, it goes to w.unstarted, and null is returned.
 fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
   if (fresh->what >= runnable::kind::timed) [[unlikely]]
     return fresh->what == runnable::kind::timed ? note_running(p, fresh) : sized_stack_for(w, p, fresh);
@@ -252,7 +253,7 @@ fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
   return f;
 }
 
-// A free stack of the size that was asked for, if there is one, else as above.
+// The same for a free stack of the size that was asked for.
 [[gnu::noinline]] fiber* scheduler::sized_stack_for(worker& w, processor& p, runnable* fresh) noexcept {
   p.begun.add();
   fiber* f = nullptr;
@@ -265,8 +266,8 @@ fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
   return f;
 }
 
-// On the native stack: to ask the system for memory takes time, in which a fiber that parks would hold the lock of what
-// it waits at.
+// Called on the native stack. To ask the system for memory takes time, and a fiber that parks would hold the lock of
+// its primitive meanwhile.
 fiber& scheduler::new_stack_for(start_record& fresh) noexcept {
   fiber* f = nullptr;
   try {
@@ -345,7 +346,7 @@ void scheduler::run_fiber(fiber& self) {
   tsan_release(this);  // for the threads that wait until the runtime is drained
 }
 
-// What leaves its function is a failure of the schedule, and does not end the process.
+// An exception that leaves the fiber's function is a failure of the schedule. It does not end the process.
 [[gnu::noinline]] void scheduler::run_explored(explorer& e, start_record* record) noexcept {
   try {
     record->run(record);

@@ -61,12 +61,12 @@ inline constexpr std::int64_t busy_timer_slack = 400'000;
 /// For a new runtime, or a new schedule.
 std::uint64_t new_serial() noexcept;
 
-/// What a runtime is at, seen at one moment. The others are known only if `holds`.
+/// The state of a runtime at one moment. The other members are known only if `holds`.
 struct quiescence {
   bool holds = false;       // nothing runs, and nothing waits to run
   bool drained = false;     // no fiber is left
   bool timers = false;      // one is pending
-  std::uint64_t epoch = 0;  // another one whenever a processor has been busy
+  std::uint64_t epoch = 0;  // changes whenever a processor has been busy
   bool stuck() const noexcept { return holds && !drained && !timers; }
 };
 
@@ -94,8 +94,8 @@ class scheduler {
   std::size_t guard_size(const fiber& f) const noexcept { return pool_of(f).guard_size(); }
   std::size_t stack_size(const fiber& f) const noexcept { return pool_of(f).stack_size(); }
 
-  /// The clock as of a moment ago, where reading it would cost too much: set by the monitor at each look, and by a
-  /// worker when it wakes. So it stands still while the monitor sleeps: while a fiber computes that nothing waits for.
+  /// The clock as of a moment ago, for code where reading it would cost too much. The monitor sets it at each look, and
+  /// a worker when it wakes. So it stands still while the monitor sleeps.
   std::int64_t coarse_time() const noexcept { return idle_.coarse_time(); }
   void set_coarse_time(std::int64_t time) noexcept { idle_.set_coarse_time(time); }
   unsigned processor_count() const noexcept { return static_cast<unsigned>(processors_.size()); }
@@ -106,7 +106,7 @@ class scheduler {
     return nullptr;
   }
 
-  /// Of virtual time: who waits until all others are blocked.
+  /// For virtual time: the fibers that wait until all others are blocked.
   settlers& settling() noexcept { return settling_; }
 
   /// Processors that have nothing to do. A hint.
@@ -119,7 +119,8 @@ class scheduler {
   void count_started(runnable& r) noexcept;  // one that is alive but in no queue
   async_list& asyncs() noexcept { return asyncs_; }
 
-  /// Where its fibers' descriptors are registered, and how many fibers wait for one: exactly, when nothing runs.
+  /// The poller where its fibers' descriptors are registered. io_waits(): how many fibers wait for a descriptor; exact
+  /// when nothing runs.
   poller& io() noexcept { return poller_; }
   void begin_io_wait() noexcept;
   void end_io_wait() noexcept;
@@ -142,8 +143,8 @@ class scheduler {
   /// worker that has one, through the injection queue unless a processor is idle.
   void rejoin(fiber& f, worker& w) noexcept;
 
-  /// The worker of the calling fiber gives its processor up, for the fiber is about to block its thread. False: it has
-  /// none.
+  /// The worker of the calling fiber gives its processor up, because the fiber is about to block its thread. False: it
+  /// has none.
   bool hand_off(worker& w) noexcept;
 
   /// Locks some processor that has an owner, for a fiber whose worker has none; or gives its worker an idle one (null).
@@ -156,7 +157,7 @@ class scheduler {
   /// A timer of p, which the caller holds. Throws std::bad_alloc.
   timer_node* push_timer(processor& p, deadline when, void (*fire)(void*, std::uint64_t) noexcept, void* arg,
                          std::uint64_t stamp);
-  /// One that is armed there, to another time.
+  /// Moves a timer that is armed there to another time.
   void move_timer(processor& p, timer_node& n, deadline when) noexcept;
 
   /// Tells the plain threads that wait, if nothing runs. Called by the last worker to go idle, and by a thread that
@@ -166,9 +167,9 @@ class scheduler {
   /// From any thread.
   quiescence look() noexcept;
 
-  /// No timer starts a fiber any more that wait_drained(), called after this, does not wait for. For a worker that
-  /// fires one either has its processor, so that look() does not say `drained` until it sleeps again, or gets it, under
-  /// the idle set's lock, after that look(), and then sees closed().
+  /// After this, wait_drained() waits for each fiber that a timer still starts. A worker that fires a timer has a
+  /// processor. Either it had that processor at the time of look(): then look() does not say `drained` until the worker
+  /// sleeps again. Or it got it after that, under the idle set's lock, and then sees closed().
   void close() noexcept { closed_.store(true, std::memory_order_relaxed); }
   bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
 
@@ -178,7 +179,7 @@ class scheduler {
   // release: the last touch; pairs with stop_threads() and ~scheduler()
   void go_out() noexcept { visitors_.fetch_sub(1, std::memory_order_release); }
 
-  /// Told from any other in the process, dead ones too.
+  /// Different from that of any other runtime in the process, also of those that have ended.
   std::uint64_t serial() const noexcept { return serial_; }
 
   // ---- from plain threads: blocks until done() holds, taking part in deadlock detection meanwhile

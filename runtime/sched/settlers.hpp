@@ -1,5 +1,5 @@
-// The fibers of a runtime that are in settle(): they wait until every other one is blocked. The scheduler wakes them
-// then, before it moves virtual time.
+// The fibers of a runtime that are in settle(): they wait until every other fiber is blocked. The scheduler then wakes
+// them, before it moves virtual time.
 #pragma once
 
 #include <coir/detail/abi.hpp>

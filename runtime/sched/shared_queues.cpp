@@ -55,7 +55,7 @@ bool shared_queues::take_ready(processor& p) noexcept {
   return true;
 }
 
-// The others are taken from the back.
+// In reverse: the owner takes fresh ones from the back.
 runnable* shared_queues::take_fresh(processor& p) noexcept {
   spill_queue::batch* b = spilled_fresh_.pop();
   if (b == nullptr) return nullptr;

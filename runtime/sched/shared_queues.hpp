@@ -6,8 +6,9 @@
 //  1. A runnable is in one place: a processor's `next`, one of its rings, or here.
 //  2. A runnable here is visible to every worker that looks before it sleeps: empty() is exact for pushes before the
 //     fences of the idle protocol.
-//  3. A ring that is full spills half: the newest of those that are ready or have yielded, since those at the front
-//     have waited longest and are to run next; the oldest fresh ones, since the owner goes on with the newest.
+//  3. A ring that is full spills half of its work. Of those that are ready or have yielded it spills the newest, since
+//     those at the front have waited longest and are to run next. Of the fresh ones it spills the oldest, since the
+//     owner goes on with the newest.
 //
 // Each queue has a lock of its own. They are innermost: nothing else is locked inside.
 #pragma once
@@ -32,7 +33,7 @@ class shared_queues {
 
   void inject(runnable* r) noexcept { injected_.push(r); }
 
-  /// All of a processor that nobody owns, and that is to be idle.
+  /// Injects all work of a processor that has no owner and is about to be idle.
   void inject_all_of(processor& p) noexcept;
 
   // ---- by the holder of p

@@ -28,7 +28,7 @@ constexpr std::int64_t longest_wait = 20'000'000;  // ns for the thread to answe
 
 std::atomic<bool> wanted{false};  // by the thread that sends the signal; false again: the backtrace is written
 
-// SIGURG: ignored by default, and used by nobody for anything else that one could tell from a false alarm.
+// SIGURG is ignored by default. A program that uses it cannot tell its own use from a false alarm anyway.
 void answer(int) noexcept {
   if (!wanted.load(std::memory_order_acquire)) return;
   const int error = errno;
@@ -64,7 +64,8 @@ void slow_slices::look(processor& p, worker& owner, std::int64_t time, std::int6
     return;
   }
   if (s.reported || time - s.since < limit_) return;
-  // Half of the time at least must be its own, unless it blocks its thread: that a worker was descheduled is no news.
+  // At least half of the time must be CPU time of its own, unless it blocks its thread: a worker that was only
+  // descheduled is not reported.
   if (cpu - s.cpu < limit_ / 2 && !sleeps_in_kernel(owner)) return;
   s.reported = true;
   report(p, owner, time - s.since, "");

@@ -1,6 +1,6 @@
-// COIR_DEBUG=slowslice=MS: reports each fiber that keeps its processor for so long without parking or yielding,
-// computing (half of that time at least) or blocking its thread, with a backtrace taken on its thread; and each that is
-// retaken before that. By the monitor.
+// COIR_DEBUG=slowslice=MS: the monitor reports each fiber that keeps its processor for so long without parking or
+// yielding. The fiber either computes, for at least half of that time, or blocks its thread. A fiber whose processor is
+// retaken before that is reported, too. The report has a backtrace taken on the fiber's thread.
 #pragma once
 
 #include <cstdint>

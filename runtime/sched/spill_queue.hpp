@@ -1,6 +1,5 @@
-// What did not fit into a processor's ring, in batches. First in, first out. Handing over a batch is a pointer
-// or two under the lock, and touches none of the fibers, which are in another core's cache, or in none, most of the
-// time.
+// Work that did not fit into a processor's ring, in batches. First in, first out. To hand over a batch takes a pointer
+// or two under the lock and touches none of the fibers. Most of the time those are in another core's cache, or in none.
 #pragma once
 
 #include <atomic>

@@ -79,7 +79,7 @@ runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
   };
   const std::uint32_t fresh = victim.fresh.size();
   if (victim.firing.load(std::memory_order_relaxed)) seen.ready_since = 0;  // it is going to be served
-  // What lay there when this worker was woken has waited for as long as that took.
+  // Work that lay there when this worker was woken has waited for as long as the wake-up took.
   const auto offered = [&w](const processor::ring& ring, const std::atomic<std::uint32_t>& head) {
     return w.woken && ring.head() == head.load(std::memory_order_relaxed);
   };

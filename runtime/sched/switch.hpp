@@ -16,8 +16,8 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// Of so many picks one looks at timers and shared queues: sooner than the monitor would ask for it, where picks are
-/// short. A bound on nothing.
+/// One pick in this many looks at timers and shared queues. Where picks are short, that is sooner than the monitor
+/// would ask for it. It is a bound on nothing.
 inline constexpr std::uint64_t counted_pick = 64;
 inline constexpr std::int64_t cold_after = 100'000;  // ns after which a fiber has left the caches
 
@@ -31,8 +31,9 @@ inline constexpr std::int64_t cold_after = 100'000;  // ns after which a fiber h
 
 [[gnu::always_inline]] inline runnable* scheduler::pop_oldest(processor::ring& ring) noexcept {
   runnable* r = ring.pop_front();
-  // First its control block, two picks later its stack, and the record that holds what its function captured. Of one
-  // that has been away for long also what it needs on its way back to its function, and to its end.
+  // Prefetches for fibers that run soon: first a fiber's control block; two picks later its stack, and the record that
+  // holds what its function captured. For a fiber that has been away for long, also what it needs on its way back to
+  // its function, and to its end.
   if (ring.size() > 3) [[unlikely]] {
     prefetch_lines<2>(ring.peek(3));
     if (runnable* soon = ring.peek(1); soon->what == runnable::kind::suspended) {

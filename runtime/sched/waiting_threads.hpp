@@ -38,7 +38,8 @@ class waiting_threads {
     watching_.fetch_sub(1, std::memory_order_seq_cst);
   }
 
-  /// While one lives, the calling thread is one of them. If another remains it is told, to take over what this one did.
+  /// While an object lives, the calling thread is one of them. If others remain at its end, they are notified, so that
+  /// one takes over what this thread did.
   class member {
    public:
     explicit member(waiting_threads& all) noexcept : all_(all) { all_.count_.fetch_add(1, std::memory_order_seq_cst); }

@@ -44,7 +44,7 @@ void scheduler::note_offer(processor& p) noexcept {
   p.offered_yielded.store(p.yielded.head(), std::memory_order_relaxed);
 }
 
-// Unless `most` search already. True if somebody has been woken.
+// Wakes a worker, unless `most` search already. True if a worker has been woken.
 bool scheduler::wake_one(processor* by, std::uint32_t most) noexcept {
   return idle_.add_searcher_below(most) && wake_searcher(by);
 }
@@ -73,8 +73,8 @@ bool scheduler::wake_searcher(processor* by) noexcept {
   return start_taken(taken, p);
 }
 
-// Under idle_'s lock: a worker to hand a processor to, out of the sleepers; one without a thread if nobody sleeps.
-// Null: there is no memory, or there are as many as there may be, and some are about to have no thread any more.
+// Under idle_'s lock: takes a worker to hand a processor to. It is a sleeper, or one without a thread if nobody sleeps.
+// Null: there is no memory; or there are as many workers as there may be, and some of their threads are about to end.
 scheduler::taken_worker scheduler::take_sleeper() noexcept try {
   if (worker* w = idle_.take_sleeper()) return {w, false, idle_.polls(*w)};
   return {workers_.take(*this, idle_), true, false};

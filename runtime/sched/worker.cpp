@@ -23,7 +23,7 @@ inline void pause() noexcept {
 #endif
 }
 
-/// Not again in the life of the process: a worker's last answer stays for as long as it sleeps.
+/// Never the same again in the life of the process: a worker's last answer stays for as long as it sleeps.
 std::uint64_t new_ticket() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -8,9 +8,9 @@
 //  1. A worker stays where it is for the life of the runtime, so it may be named without a lock.
 //  2. `started` is set while its thread lives or is about to be started. take() sets it. retire() clears it, or the
 //     caller of take() does if no thread can be started.
-//  3. A worker without a thread is in no other list. Its last thread may not be over: it runs the destructors of its
-//     thread_locals, which are a user's, and may wait for fibers. So until it has exited the worker gets no other, and
-//     nobody waits for that but the destructor of the runtime.
+//  3. A worker without a thread is in no other list. Its last thread may still run the destructors of its
+//     thread_locals, which are the user's and may wait for fibers. The worker gets no other thread until that one has
+//     exited. Only the destructor of the runtime waits for that.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ class worker_supply {
   worker_supply(const worker_supply&) = delete;
   worker_supply& operator=(const worker_supply&) = delete;
 
-  /// One that had no thread, for which start() is called next. Null: some are about to have none any more. Ends the
-  /// process, with `idle` unlocked, if there are max_threads. Throws std::bad_alloc.
+  /// Returns a worker that had no thread; start() is called for it next. Null: there are max_threads workers, and
+  /// threads of some are about to end. If none is, ends the process, with `idle` unlocked. Throws std::bad_alloc.
   worker* take(scheduler& home, idle_set& idle);
 
   /// Starts its thread. Without the lock. Returns 0, or the error.

@@ -70,7 +70,8 @@ pooled_stack* make(size_class& c, std::size_t index) {
   return ::new (header_of(s)) pooled_stack{nullptr, s.bottom, index, s.number, 0, nullptr, tsan_create()};
 }
 
-/// From a class that has one too many: some that were freed last, but for the very last, which is the warmest.
+/// Cuts stacks from a class that has one too many: some that were freed last, except for the very last, which is the
+/// warmest.
 pooled_stack* cut_surplus(size_class& c) noexcept {
   pooled_stack* const first = c.free->next;
   pooled_stack* last = first;

@@ -1,8 +1,8 @@
-// The stacks of generators and coroutines: pools for the process, since these need no runtime. By size class, a power
-// of two each; the memory and the guards are stack_pool's. A free stack is kept, and taken again last in, first out.
-// Beyond what a class keeps (coroutine_stacks_kept()) the memory goes back to the system, some at a time. The thread
-// that frees one stack too many does this: there may be no other thread, and nothing may happen after the last is
-// freed.
+// The stacks of generators and coroutines. The pools belong to the process, since generators and coroutines need no
+// runtime. Each size class is a power of two. stack_pool provides the memory and the guards. A free stack is kept, and
+// taken again last in, first out. The memory of more stacks than a class keeps (coroutine_stacks_kept()) goes back to
+// the system, some at a time. The thread that frees one stack too many does this: there may be no other thread, and
+// nothing may happen after the last is freed.
 #pragma once
 
 #include <cstddef>

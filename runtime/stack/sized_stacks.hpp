@@ -1,11 +1,11 @@
 // Stacks of sizes other than their runtime's (spawn_options::stack_size): a pool for each class of sizes, made when it
 // is first asked for. They are for the few fibers that need them, so no processor has a cache of them.
 //
-// A stack once made stays until the runtime ends, with its control block: late timers and lists of fibers may still
-// point there. What its fibers have touched of it is given back to the system when it is retired, but for a few stacks
-// of each class.
+// A stack, once made, stays until the runtime ends, with its control block, because late timers and lists of fibers may
+// still point there. When a stack is retired, the memory that its fibers have touched is given back to the system,
+// except for a few stacks of each class.
 //
-// Thread safety: all members at once. A class is made under lock_, and published in pools_.
+// Thread safety: all members may be called at once. The pool of a class is published in pools_ by a compare-exchange.
 #pragma once
 
 #include <array>

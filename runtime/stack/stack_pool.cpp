@@ -119,7 +119,7 @@ stack_pool::~stack_pool() {
 }
 
 // The system is asked without the lock: it takes some 100 us for a part, and a worker that finds no stack meanwhile
-// prepares another part. A refused worker has failed only if no other worker is about to have some for it.
+// prepares another part. If the system refuses, the worker fails only if no other worker is preparing stacks.
 stack_pool::stack stack_pool::make() {
   backoff wait;
   for (;;) {
@@ -180,7 +180,7 @@ std::size_t stack_pool::next_slab() const noexcept {
   return std::clamp(capacity_ / 2 / part_stacks * part_stacks, part_stacks, most);
 }
 
-// Room for whatever later happens to its stacks, too.
+// Makes room for everything that later happens to its stacks, too.
 void stack_pool::add_slab(span added) {
   const std::size_t all = capacity_ + added.count;
   if (all > std::numeric_limits<std::uint32_t>::max()) throw std::bad_alloc();  // fiber::stack_number
@@ -218,7 +218,8 @@ stack_pool::stack stack_pool::cut_stack() noexcept {
   return {base + guard_size_, top_of(base), number};
 }
 
-// The colour: by the address, from which stack_above_guard() has to know it, so that neighbours differ.
+// The colour depends on the address alone, because stack_above_guard() has nothing else to tell it from. Neighbours get
+// different ones.
 char* stack_pool::top_of(char* base) const noexcept {
   return base + stride_ - reinterpret_cast<std::uintptr_t>(base) / stride_ % colours * colour_step;
 }

@@ -1,22 +1,23 @@
 // Stacks: address space reserved in slabs, memory committed by first touch, each with a guard below.
 //
-// A guard is 64 KiB or a page more, whatever the size of its stack, and comes in addition to it: a function with a
-// large frame may touch its far end first and would step over a smaller guard into the next stack. It is made by
-// MADV_GUARD_INSTALL where the kernel has it (6.13), for many stacks in one call; it costs no mapping. Else by
-// mprotect, which costs two mappings a stack: then only as many stacks are guarded as a quarter of vm.max_map_count
-// allows (an eighth of that number). Stack tops are coloured: they start at different offsets in their page, since
-// equally aligned ones would compete for the same few cache sets. For the same reason a stack and its guard are an odd
-// number of pages: with a power of two all first pages would share a few sets of the TLB. A runtime's pool is the
-// shared store behind the processors' caches (processor.hpp).
+// A guard is 64 KiB or a page more, whatever the size of its stack, and comes in addition to it. A function with a
+// large frame may touch its far end first, and would step over a smaller guard into the next stack. Where the kernel
+// has MADV_GUARD_INSTALL (6.13), one call makes the guards of many stacks, and costs no mapping. Otherwise mprotect
+// makes them, which costs two mappings a stack. Then only as many stacks are guarded as a quarter of vm.max_map_count
+// allows (an eighth of that number).
 //
-// Stacks are numbered as they are made, so nearly by address, and of the free ones those with the least numbers are
-// taken first. To begin on thousands of stacks that have left the cache is faster in the order of their addresses than
-// in the random one in which fibers end (bench_machine: switch_there_and_back_cold); and what a program uses stays
-// within the first few, as with last in, first out, so that others can be given back.
+// Stack tops are coloured: they start at different offsets in their page, since equally aligned ones would compete for
+// the same few cache sets. For the same reason a stack and its guard are an odd number of pages: with a power of two
+// all first pages would share a few sets of the TLB. A runtime's pool is the shared store behind the processors' caches
+// (processor.hpp).
 //
-// lock_ guards everything, and is not held while the system is asked for memory. A range of addresses is of one of
-// these at a time: reserved_ (address space), the thread in make() that prepares it (guards), ready_, and
-// then a stack's.
+// Stacks are numbered as they are made, so nearly by address. Of the free ones, those with the least numbers are taken
+// first. To begin on thousands of stacks that have left the cache is faster in the order of their addresses than in the
+// random one in which fibers end (bench_machine: switch_there_and_back_cold). And a program uses only the first few
+// stacks, as with last in, first out, so that the others can be given back.
+//
+// lock_ guards everything, and is not held while the system is asked for memory. A range of addresses belongs to one of
+// these at a time: reserved_ (address space), the thread in make() that prepares it (guards), ready_, and then a stack.
 #pragma once
 
 #include <atomic>
@@ -73,8 +74,8 @@ class stack_pool {
   /// How many were free all the time since the last call.
   std::size_t unused() noexcept;
 
-  /// Gives the memory of up to `most`, and up to `part_stacks`, free stacks, those with the greatest numbers, back to
-  /// the system, but for `keep` that stay; their addresses are used again. Returns how many.
+  /// Gives the memory of free stacks back to the system: of up to `most` and up to `part_stacks` of them, those with
+  /// the greatest numbers. `keep` free ones stay. The addresses are used again. Returns how many.
   std::size_t trim(std::size_t keep, std::size_t most) noexcept;
 
   /// For the owner of stacks that have no control block: gives the memory of up to `part_stacks` of them, which nobody

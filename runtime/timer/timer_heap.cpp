@@ -157,7 +157,7 @@ void timer_heap::erase(timer_node& n) noexcept {
   publish();
 }
 
-/// Whether as many are due before that time as make a burst worth while.
+/// Whether enough timers are due before that time to make a burst worth while.
 bool timer_heap::burst_ahead(deadline before) noexcept {
   advance(before);
   // They lie together at the top.
@@ -173,7 +173,7 @@ bool timer_heap::burst_ahead(deadline before) noexcept {
   return found == enough;
 }
 
-// Nothing more is due.
+// Called when nothing more is due.
 void timer_heap::end_burst(deadline time) noexcept {
   if constexpr (explorable) return;  // virtual time is exact
   const std::int64_t lasted = time - burst_began_;
@@ -228,7 +228,7 @@ due_timer timer_heap::pop_due(deadline time, std::size_t which) noexcept {
   return {};
 }
 
-// After a flood: the array goes back to the heap.
+// After a flood of timers: gives the array's memory back.
 void timer_heap::shrink() noexcept {
   const tsan_section section(this);
   try {

@@ -16,10 +16,10 @@
 //
 // The heap reads all it needs before it moves the word to `fired`, and does not touch the node after that.
 //
-// Dense timers, one in 8 us or more often, are fired in bursts 0.5 ms apart. To sleep until each and wake for it costs
-// more than most of the woken fibers do, and a burst fetches the memory of its fibers into the cache together.
+// Dense timers, one in 8 us or more often, are fired in bursts 0.5 ms apart. To sleep until each timer and wake for it
+// costs more than most of the woken fibers do. And a burst fetches the memory of its fibers into the cache together.
 // earliest() decides this: after 0.5 ms of dense timers, and with as many due in the next 0.5 ms, it names no time
-// before these are over. So a timer may then be 0.5 ms late.
+// before the end of these. So a timer may then be 0.5 ms late.
 #pragma once
 
 #include <algorithm>

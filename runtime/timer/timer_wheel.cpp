@@ -34,7 +34,7 @@ bool timer_wheel::make_room(std::size_t slot) noexcept {
   try {
     if (slots_ == nullptr) slots_ = std::make_unique<slot_array>();
     internal_vector<timer_entry>& entries = (*slots_)[slot];
-    // Many sleepers put some hundred into each of hundreds of slots: there by few steps.
+    // With many sleepers, some hundred timers go into each of hundreds of slots. Large steps get there soon.
     const std::size_t growth = entries.capacity() < large_capacity ? 4 : 2;
     entries.reserve(std::max(entries.capacity() * growth, first_capacity));
   } catch (const std::bad_alloc&) {
@@ -59,7 +59,7 @@ void timer_wheel::remove(std::size_t slot, std::size_t i) noexcept {
   trim(entries);
 }
 
-/// The array of an empty slot, if it is a large one, goes back to the heap.
+/// Frees the array of an empty slot, if it is a large one.
 void timer_wheel::trim(internal_vector<timer_entry>& entries) noexcept {
   if (entries.capacity() <= first_capacity) return;
   const tsan_section section(this);

@@ -1,9 +1,10 @@
 // Timers that are due within a second, if there are very many: a timing wheel of 1,024 slots of a millisecond. When the
-// time reaches a slot its timers are handed to a heap, which is then a small one: each moves once, in arrays that are
-// read from end to end, where in a heap of 100,000 it would move eight times, to places far apart.
+// time reaches a slot, its timers are handed to a heap, which is then small. Each timer moves once, in arrays that are
+// read from end to end. In a heap of 100,000 it would move eight times, to places far apart.
 //
-// Timers that are due later do not lie here. In a hierarchy of wheels they would, but when the time reaches a slot of
-// an upper wheel, all its timers move at once, however many they are, and the processor stands still meanwhile.
+// Timers that are due later do not lie here.
+// Rejected: a hierarchy of wheels for them. When the time reaches a slot of an upper wheel, all its timers move at
+// once, however many they are, and the processor stands still meanwhile.
 //
 // Slots are numbered from the beginning of time. The wheel has a position, and holds timers of the 1,023 slots after
 // it.
@@ -26,7 +27,7 @@ namespace coir::inline COIR_ABI::detail {
 
 struct timer_node;
 
-/// As heap and wheel hold it: comparing needs no look at the node.
+/// An entry of the heap and of the wheel. To compare two needs no look at the nodes.
 struct timer_entry {
   deadline when;
   timer_node* node;
@@ -40,7 +41,7 @@ class timer_wheel {
 
   std::size_t size() const noexcept { return size_; }
 
-  /// Not after the earliest that it has: before it if that was erased. no_deadline if it has none.
+  /// The earliest deadline, or an earlier time if the earliest timer was erased. no_deadline if the wheel has none.
   deadline earliest() const noexcept { return earliest_; }
 
   /// False: too near or too far, or there is no memory.

@@ -16,7 +16,7 @@ context_node::context_node(context_node* parent, cancel_node* scope) noexcept : 
   if (parent != nullptr) parent->add_handle();
 }
 
-/// If a handle is left, it is the maker's, and the constructor of the derived class has thrown.
+/// If a handle is left here, it is the maker's: the constructor of the derived class has thrown.
 context_node::~context_node() {
   if (handles_.load(std::memory_order_relaxed) != 0 && parent_ != nullptr) parent_->drop_handle();
 }
@@ -36,8 +36,8 @@ const void* context_node::value(const std::type_info&) const noexcept { return n
 
 // ---- the done channel ----------------------------------------------------------------------------------------------
 
-/// A chan<void> that nobody sends to. It has a handle of its node, so that it is closed even if nobody kept a context;
-/// that lies behind the core.
+/// A chan<void> that nobody sends to. It has a handle of its node, so that it is closed even if nobody kept a context.
+/// The pointer to the node lies behind the core.
 struct cancel_node::done_channel {
   static constexpr std::size_t place = typed_element<unit>::operations.offset;
 
@@ -107,7 +107,8 @@ cancel_node::cancel_node(context_node* parent, deadline until) noexcept
 
 namespace {
 
-/// Never destroyed, and the same for all: to make one needs memory, and an alarm has nobody to tell that there is none.
+/// Never destroyed, and shared by all contexts: to make one needs memory, and an alarm could not report that there is
+/// none.
 template <class Error>
 const std::exception_ptr& the_error(const char* what) {
   static const auto* error = new std::exception_ptr(std::make_exception_ptr(Error(what)));
@@ -120,13 +121,13 @@ const std::exception_ptr& ended_by_deadline() { return the_error<timed_out>("con
 }  // namespace
 
 cancel_node* cancel_node::make(context_node* parent, deadline when) {
-  ended_by_cancel();  // made while there is somebody to tell if they cannot be
+  ended_by_cancel();  // made here, where a failure can be thrown
   ended_by_deadline();
   const cancel_node* above = parent != nullptr ? parent->scope() : nullptr;
   const deadline earlier = above != nullptr ? above->until_ : no_deadline;
   auto* node = new cancel_node(parent, std::min(when, earlier));
   const bool past = when != no_deadline && when <= detail::now();
-  if (when < earlier && !past) {  // else the node above sees to it
+  if (when < earlier && !past) {  // otherwise the node above ends this one
     node->armed_ = true;
     announce_release(node->lock_);
     node->memory_.fetch_add(1, std::memory_order_relaxed);  // the alarm's
@@ -144,7 +145,8 @@ cancel_node* cancel_node::make(context_node* parent, deadline when) {
   return node;
 }
 
-/// Goes onto the list of the node above; if that has ended, ends as it has. The alarm may have rung meanwhile.
+/// Goes onto the list of the node above. If that has ended, this node ends in the same way. The alarm may have rung
+/// meanwhile.
 void cancel_node::attach() noexcept {
   if (above_ == nullptr) return;
   lock_.lock();
@@ -162,7 +164,7 @@ void cancel_node::attach() noexcept {
   if (how != state::live) end(how, cause);
 }
 
-/// Under the lock: leaves the list of the node above, which is kept as long as this one is not gone.
+/// Under the lock: leaves the list of the node above, which exists until this node is gone.
 void cancel_node::detach() noexcept {
   if (above_ == nullptr) return;
   above_->lock_.lock();
@@ -215,21 +217,21 @@ void cancel_node::end_all(state how, const std::exception_ptr& cause, bool rung)
     node->release_memory();
   }
   all_ended_.store(true, std::memory_order_release);
-  // Not before: a thread that ends the node above meanwhile must find this one, and wait for it.
+  // Not before all have ended: a thread that ends the node above meanwhile must find this one, and wait for it.
   lock_.lock();
   if (!gone_) detach();
   lock_.unlock();
 }
 
-/// Another has ended this node: returns when that one has ended those below, too. It is running, not asleep; and if it
-/// waits in its turn, then for nodes further down.
+/// Another thread has ended this node. Returns when that thread has ended the nodes below, too. That thread is running,
+/// not asleep. If it waits in its turn, it waits for nodes further down.
 void cancel_node::wait_for_end() noexcept {
   // acquire: pairs with the stores in end_all().
   for (backoff pause; !all_ended_.load(std::memory_order_acquire);) pause();
 }
 
-/// False: another has ended it, and it is not gone. Its children, each with a count of memory, go to the front of
-/// `below`. `rung`: by its own alarm, which the maker of the node may still be arming.
+/// Ends this node. False: another thread has ended it, and it is not gone. Its children, each with a count of memory,
+/// go to the front of `below`. `rung`: its own alarm ends it, which the maker of the node may still be arming.
 bool cancel_node::end_this(state how, const std::exception_ptr& cause, bool rung, cancel_node*& below) noexcept {
   lock_.lock();
   if (gone_ || state_.load(std::memory_order_relaxed) != state::live) {

@@ -16,7 +16,7 @@ void detail::group_child::end() noexcept {
       std::rethrow_exception(failure);
     } catch (const cancelled&) {
       failure = nullptr;
-      unwound = cancelled_for_good(this_waiter());  // else it has thrown that itself
+      unwound = cancelled_for_good(this_waiter());  // otherwise the function has thrown it itself
     } catch (...) {
     }
   }
@@ -167,7 +167,7 @@ void task_group::leave(detail::wake_list& wakes) noexcept {
   while (detail::wait_node* joiner = joiners_.claim_front()) wakes.add(*joiner);
 }
 
-/// Returns the children to be stopped, each with a reference, if nobody else has done so.
+/// Returns the children to be stopped, each with a reference, if the group has not been ended already.
 detail::group_child* task_group::end_group(detail::wake_list& wakes) noexcept {
   if (over_) return nullptr;
   over_ = true;

@@ -1,5 +1,5 @@
-// An alarm keeps a scope's deadline. It may ring while the scope is being closed. So the two share an object of its
-// own, which the last of them frees:
+// An alarm keeps a scope's deadline. It may ring while the scope is being closed. So the two share a separate object,
+// and the last of them frees it:
 //
 //   scope opens     target = the fiber's waiter; the alarm is armed
 //   alarm rings     under the lock, if there is a target: expired = true, and expire(target). So between the two the

@@ -39,7 +39,7 @@ void barrier_core::wait(phase joined) {
 
 bool barrier_core::phase_wait::enter() noexcept {
   of_->waiters_.lock();
-  // Everyone queued waits for the present phase, since no other is under way.
+  // Every queued waiter waits for the present phase, since no other is under way.
   if (of_->phase_ == joined_) return false;
   of_->waiters_.unlock();
   return true;

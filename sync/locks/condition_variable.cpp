@@ -4,7 +4,8 @@
 
 namespace coir::inline COIR_ABI {
 
-/// A waiter that was notified on its way to sleep, or that timed out meanwhile, takes the list's lock once more.
+/// A waiter that was notified on its way to sleep, or that timed out meanwhile, takes the list's lock once more. The
+/// destructor waits for that.
 condition_variable::~condition_variable() {
   detail::backoff pause;
   for (;;) {
@@ -51,7 +52,7 @@ void condition_variable::enlist(entry& e, bool stoppable) noexcept {
   waiters_.unlock();
 }
 
-/// It does not wait after all; a notification that it has got is another's.
+/// The waiter does not wait after all. If it has got a notification, that goes to another waiter.
 void condition_variable::withdraw(entry& e) noexcept {
   detail::wake_list wakes;
   waiters_.lock();
@@ -101,7 +102,7 @@ bool condition_variable::wake(entry& e, detail::wake_list& wakes) noexcept {
   return !e.asleep;
 }
 
-/// Under the lock: no stop callback comes here through the entry any more.
+/// Under the lock: no stop callback reaches this object through the entry any more.
 void condition_variable::leave(entry& e) noexcept {
   if (e.where == nullptr) return;
   e.link.lock();
@@ -109,7 +110,7 @@ void condition_variable::leave(entry& e) noexcept {
   e.link.unlock();
 }
 
-/// The entry is there as long as its stop callback.
+/// The entry exists as long as its stop callback.
 void condition_variable::wake_stopped(entry& e) noexcept {
   detail::wake_list wakes;
   for (detail::backoff pause;; pause()) {

@@ -24,7 +24,7 @@ void countdown::add_contended(count_type n) {
 
 void countdown::throw_negative() const { throw std::logic_error(std::string("coir: negative ") + what_); }
 
-/// The word is "0, waiting", and this is the only call that can end that.
+/// The word is "0, waiting", and only this call can end that state.
 void countdown::release_all() noexcept {
   wake_list wakes;
   waiters_.lock();

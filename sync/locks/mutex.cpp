@@ -1,7 +1,7 @@
 // The slow paths of lock() and unlock(). mutex.hpp describes the bits.
 //
-// Why wake and not always hand over: a mutex handed to a sleeper stands still until the sleeper runs, which costs a
-// switch or, on another processor, many microseconds; the running fibers could have used it a thousand times meanwhile.
+// Rejected: always hand over to a sleeper. The mutex stands still until the sleeper runs, which costs a switch or, on
+// another processor, many microseconds. The running fibers could have used it a thousand times meanwhile.
 // Why `woken`: without it each unlock would wake another waiter, and all of them would find the mutex taken.
 // Why `granted`: a woken fiber may have to wait for its processor, on which the frequent locker itself may be running.
 #include <coir/mutex.hpp>
@@ -26,7 +26,7 @@ inline void pause_processor() noexcept {
 #endif
 }
 
-/// With one processor the owner cannot be running, so that to wait for it awake is in vain.
+/// With one processor the owner cannot be running, so to spin for it is in vain.
 bool owner_may_be_running() noexcept {
   static const bool many_cpus = std::thread::hardware_concurrency() != 1;
   return many_cpus && (!this_fiber::is_fiber() || runtime::current().processors() > 1);
@@ -90,12 +90,13 @@ detail::wake detail::handed_over_lock::leave(wake how) noexcept {
 
 // ---- the word ------------------------------------------------------------------------------------------------------
 
-/// Whether the mutex is free, or was left to this one.
+/// Whether the mutex is free, or was granted to this waiter.
 bool mutex::may_take(std::uint32_t seen, bool was_woken) noexcept {
   return (seen & held) == 0 || (was_woken && (seen & granted) != 0);
 }
 
-/// Waits a little for the owner to be done, looking ever less often: each look takes the cache line from the owner.
+/// Spins a little until the owner unlocks. It looks ever less often, because each look takes the cache line from the
+/// owner.
 bool mutex::spin(bool was_woken) noexcept {
   if (!owner_may_be_running()) return false;
   const std::uint32_t clear = was_woken ? of_woken : 0;
@@ -163,8 +164,8 @@ void mutex::unlock_contended(std::uint32_t seen) {
       detail::unpark(*node->who);
       return;
     }
-    // All waiters have given up. They may be gone as soon as queue_lock_ is free, and the mutex with its next owner;
-    // so the word is freed last.
+    // All waiters have given up. As soon as queue_lock_ is free, they may be gone, and the mutex with its next owner.
+    // So the word is freed last.
     forget_queued_if_empty();
     queue_lock_.unlock();
     seen = state_.load(std::memory_order_relaxed);

@@ -4,7 +4,7 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// Under the lock: the permits that are free, and from now on nobody else changes that.
+/// Under the lock: returns the permits that are free. From now on no other thread changes that number.
 permits::count permits::seize() noexcept {
   // acq_rel: the caller may take what others have released, and hand it on.
   return free_of(word_.fetch_or(contended, std::memory_order_acq_rel));

@@ -18,7 +18,7 @@ constexpr std::uint64_t steps_worth_a_look = 64;  // for each processor; see run
 
 }  // namespace
 
-/// Aligned, so that members do not disturb each other.
+/// Aligned, so that members do not share cache lines.
 struct alignas(64) parallel_loop::share {
   spin_lock lock;                       // guards changes of the next two
   std::atomic<std::uint64_t> first{0};  // read by others as hints
@@ -45,7 +45,7 @@ class parallel_loop::pace {
 
   std::uint64_t next(std::uint64_t left) const noexcept {
     if (one_step_) return 1;
-    // A share's end is not worth ever smaller chunks.
+    // Near the end of a share, chunks do not become ever smaller.
     const std::uint64_t fair = std::max({left / chunks_of_share, steps_ / chunks_of_share, std::uint64_t{1}});
     return std::min({left, steps_, fair});
   }
@@ -112,8 +112,8 @@ void parallel_loop::run() {
     const membership joined(*this, mine);
     pace chunks(grain_ != 0);
     std::int64_t turn_began = now();
-    // A few bodies are likely to be large ones, for which help is called before the first. Of many, the first tell what
-    // they cost.
+    // If there are few bodies they are likely to be large, and help is called before the first one. If there are many,
+    // the first ones tell what they cost.
     if (steps_ > 1 && steps_ <= steps_worth_a_look * processors_) call_helpers();
     do work_through(mine, chunks, turn_began);
     while (!crew_.over() && steal(mine));
@@ -134,7 +134,7 @@ void parallel_loop::take_part() {
   while (!crew_.over() && steal(mine)) work_through(mine, chunks, turn_began);
 }
 
-/// Until the share is empty, or somebody has failed.
+/// Works until the share is empty, or a member has failed.
 void parallel_loop::work_through(share& mine, pace& chunks, std::int64_t& turn_began) {
   std::int64_t begin = now();
   while (!crew_.over()) {
@@ -191,7 +191,7 @@ bool parallel_loop::steal(share& mine) noexcept {
   return found;
 }
 
-/// As many as there are processors without work, and as may still join.
+/// Calls as many helpers as there are processors without work, and as may still join.
 void parallel_loop::call_helpers() {
   const std::uint32_t idle = processors_without_work();
   if (idle == 0) return;

@@ -8,7 +8,8 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-// Enough for sixty-four processors to share, few enough that what each costs beside its elements, some ns, is nothing.
+// Enough for sixty-four processors to share. Few enough that the cost of a leaf beside that of its elements, some ns,
+// does not count.
 constexpr std::uint64_t most_leaves = 4096;
 
 constexpr std::uint64_t rounded_up(std::uint64_t n, std::uint64_t by) noexcept {
