@@ -15,7 +15,7 @@ namespace coir::inline COIR_ABI::detail {
 
 class assertions {
  public:
-  /// Until it is destroyed, those of this thread come here.
+  /// Until it is destroyed, the results of this thread's assertions come here.
   assertions();
   ~assertions();
   assertions(const assertions&) = delete;
@@ -24,7 +24,7 @@ class assertions {
   /// Whether one has failed.
   bool any() const noexcept { return results_[0] != results_[1] && has_failure(); }
 
-  /// Them, one after the other.
+  /// The failed ones, one after the other.
   std::string text() const;
 
   void forget();
@@ -32,8 +32,8 @@ class assertions {
  private:
   bool has_failure() const noexcept;
 
-  // A testing::TestPartResultArray: a std::vector, which is empty if all its words are zero. Of the first two words,
-  // that differ if it is not, nothing more is known.
+  // A testing::TestPartResultArray: a std::vector, which is empty if all its words are zero. Nothing else is known of
+  // the first two words than that they differ if it is not empty.
   void** results_;
   // A testing::ScopedFakeTestPartResultReporter.
   alignas(std::max_align_t) unsigned char reporter_[128];

@@ -1,6 +1,7 @@
-// The choices that make a schedule, and its text: "x1/98/3.1+17.2/5f3a09c1" says that of 98 choices the third (counted
-// from 0) was 1, and the 17th after it 2; all others were 0; and the check sum of what the program did. 0 is the choice
-// that changes least: the running fiber goes on, else the one that has waited longest. So a shrunk schedule is short.
+// The choices that make a schedule, and its text. "x1/98/3.1+17.2/5f3a09c1" says: of 98 choices the third (counted from
+// 0) was 1, and the 17th after it 2; all others were 0; then comes the check sum of what the program did. 0 is the
+// choice that changes least: the running fiber goes on, else the one that has waited longest. So a shrunk schedule is
+// short.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace coir::inline COIR_ABI::detail {
 struct choice {
   std::uint32_t taken;
   std::uint32_t options;
-  /// Of the options, the last is not tried by an exhaustive search: the fiber that yields.
+  /// An exhaustive search does not try the last option, which is the fiber that yields.
   bool yields : 1;
   /// Each option but the first is a preemption: the running fiber could go on.
   bool preempts : 1;

@@ -1,4 +1,4 @@
-// Who makes the choices of a schedule: a strategy (strategies.hpp), or a schedule that is played again.
+// The source of a schedule's choices: a strategy (strategies.hpp), or a schedule that is played again.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace coir::inline COIR_ABI::detail {
 
 struct runnable;
 
-/// One that waits to run.
+/// A runnable that waits to run.
 struct candidate {
   runnable* who;
   std::uint32_t number;  // counts the fibers of a schedule, from 1 for main
 };
 
-/// What may happen next. Options, in this order: the running fiber, if it can go on and does not yield; those that
-/// wait, the longest waiting first; the timer that is due; the running fiber, if it yields.
+/// What may happen next. Options, in this order: the running fiber, if it can go on and does not yield; the waiting
+/// ones, the longest waiting first; the timer that is due; the running fiber, if it yields.
 struct turn {
   static constexpr std::uint32_t timer_number = 0;  // stands for the timer among fibers' numbers
 
@@ -44,10 +44,10 @@ class chooser {
  public:
   virtual ~chooser() = default;
 
-  /// Of at least two.
+  /// Chooses one of at least two options.
   virtual std::uint32_t choose(const turn& t) = 0;
 
-  /// The program's own choice, or which of several equals comes first.
+  /// Makes the program's own choice, or chooses which of several equals comes first.
   virtual std::uint32_t choose_branch(std::uint32_t n) = 0;
 
   /// A fiber of that number, one more than the last one's, can run.

@@ -16,12 +16,12 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-// So many decisions and switches the end of a schedule may take.
+// The end of a schedule may take this many decisions and switches.
 constexpr std::uint64_t patience = 10'000;
 
 constexpr int nobody = -1;
 
-/// Whether it is blocked, where it may be disturbed.
+/// Whether it is blocked, and may be disturbed there.
 bool can_be_woken(const fiber& f) noexcept {
   return f.state.load(std::memory_order_relaxed) != run_state::free &&
          waiter_access::state_of(f.wait) == waiter::waiting && !waiter_access::is_in_section(f.wait);
@@ -36,12 +36,12 @@ void cancel_for_good(fiber& f) noexcept {
 
 void engine::begin_ending() {
   ending_ = true;
-  home_->cancel_all_.store(true, std::memory_order_relaxed);  // who begins now is cancelled
-  for (fiber* f : home_->stacks()) f->in_deadlock = true;     // nobody reports what is destroyed under them
+  home_->cancel_all_.store(true, std::memory_order_relaxed);  // a fiber that begins now is cancelled
+  for (fiber* f : home_->stacks()) f->in_deadlock = true;     // so that what is destroyed under them is not reported
   home_->asyncs_.for_each([](stackless& s) { s.mark_for_deadlock(); });
 }
 
-// The deepest that can run, unless a deeper one is to be woken first: that is the native stack's.
+// The deepest fiber that can run. Null if a deeper one is to be woken first: the native stack does that.
 runnable* engine::pick_ending() noexcept {
   if (++ending_steps_ > patience || waiting_.empty()) return nullptr;
   const auto deepest = std::max_element(waiting_.begin(), waiting_.end(), [](const candidate& l, const candidate& r) {
@@ -54,7 +54,7 @@ runnable* engine::pick_ending() noexcept {
   return r;
 }
 
-// On the native stack: wakes the deepest that are blocked. False: the schedule is over, or to be abandoned.
+// On the native stack: wakes the deepest of the blocked fibers. False: the schedule is over, or to be abandoned.
 bool engine::unwind_step() {
   if (ending_steps_ > patience) {
     abandoned_ = true;
@@ -86,7 +86,7 @@ bool engine::unwind_step() {
     home_->asyncs_.for_each([&](stackless& s) { woken = s.unwind_marked(static_cast<std::uint8_t>(depth)) || woken; });
   }
   if (woken) return true;
-  // Those that are left must not be disturbed: perhaps time wakes them.
+  // The remaining fibers must not be disturbed. Perhaps time wakes them.
   if (const deadline next = processor_->timers.earliest(); next != no_deadline) {
     home_->clock_.set_virtual(std::max(next, home_->clock_.now()));
     fire_timer();
@@ -97,7 +97,7 @@ bool engine::unwind_step() {
   return false;
 }
 
-// One that polls lets the others go first, or ends: what it polls for may never come.
+// A fiber that polls lets the others go first, or ends: what it polls for may never come.
 void engine::decide_while_ending(fiber& self, worker& w, operation what, bool polled) {
   if (++ending_steps_ > patience) abandon(self, w);
   const bool yields = polled || what == operation::yield;

@@ -199,7 +199,7 @@ bool engine::timer_due() const noexcept {
   return earliest != no_deadline && earliest <= home_->clock_.now();
 }
 
-// One of those that are due. By a fiber, or on the native stack, with nothing held.
+// Fires one of the timers that are due. Called by a fiber, or on the native stack, with nothing held.
 void engine::fire_timer() {
   timer_heap& timers = processor_->timers;
   const deadline time = home_->clock_.now();

@@ -1,13 +1,13 @@
-// Runs a function under one schedule after another, on the calling thread, with one scheduler, whose stacks, records
-// and timers' memory serve all of them.
+// Runs a function under one schedule after another, on the calling thread. It has one scheduler, whose stacks, records
+// and timers' memory serve all schedules.
 //
 // While a schedule runs the thread is the scheduler's only worker, and holds its only processor. Fibers switch to each
 // other directly at decisions (decide()) and when they block or end (pick()). The native stack starts fibers that need
 // a stack, fires timers, moves time, and sees that nothing is left to run.
 //
-// A schedule that has failed is ending: the fibers that are left unwind, the deepest first, since they may use what
-// their parents' frames hold. Each is cancelled for good when its turn comes. Nothing is recorded any more. A fiber
-// that does not end so is abandoned, together with the scheduler: the next schedule begins with a new one.
+// A schedule that has failed is ending. The remaining fibers unwind, the deepest first, since they may use what their
+// parents' frames hold. Each is cancelled for good when its turn comes. Nothing is recorded any more. A fiber that does
+// not end in this way is abandoned, together with the scheduler. The next schedule begins with a new one.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How a long exploration gets on: a line on stderr now and then, if that is a terminal.
+// Shows the progress of a long exploration: a line on stderr now and then, if that is a terminal.
 #pragma once
 
 #include <chrono>

@@ -36,7 +36,7 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-// So many decisions shrinking may take, beside its budget of schedules.
+// Shrinking may take about this many decisions, beside its budget of schedules.
 constexpr std::uint64_t most_shrinking_steps = 20'000'000;
 
 const char* environment(const char* name) {
@@ -83,7 +83,7 @@ session::session(const explore_options& o, const std::function<void()>& f, sourc
   if (current_worker() != nullptr) throw std::logic_error("coir: explore or replay called inside a fiber");
 }
 
-// As far as the program follows it.
+// Plays these choices, as far as the program follows them.
 const outcome& session::play(const std::vector<std::uint32_t>& taken) {
   watchdog_.next();
   playback how(taken);

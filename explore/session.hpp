@@ -18,7 +18,7 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// What the environment says. Throws std::invalid_argument.
+/// The values of the environment variables. Throws std::invalid_argument.
 struct overrides {
   overrides();
 

@@ -12,8 +12,8 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// `run` plays a schedule, as far as the program follows it, and returns what came of it. Returns the smallest that has
-/// been found to fail as `failed` did: `failed` itself at worst.
+/// `run` plays a schedule, as far as the program follows it, and returns the outcome. Returns the smallest schedule
+/// that has been found to fail as `failed` did: `failed` itself at worst.
 outcome shrink(outcome failed, std::uint64_t budget,
                const std::function<const outcome&(const std::vector<std::uint32_t>& taken)>& run);
 

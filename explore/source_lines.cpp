@@ -126,7 +126,7 @@ void look_up_all(const std::vector<call_addresses>& stacks, calls_at& found) {
   }
   for (const auto& [file, addresses] : by_file) {
     std::string path = file.first;
-    if (path == "/proc/self/exe") {  // as the child has another one
+    if (path == "/proc/self/exe") {  // because the child has another one
       std::array<char, 4096> name{};
       const ssize_t n = ::readlink(path.c_str(), name.data(), name.size());
       if (n > 0) path.assign(name.data(), static_cast<std::size_t>(n));

@@ -1,4 +1,4 @@
-// From addresses of code to lines of the program, by addr2line, if that is there and the program has line tables
+// Turns addresses of code into lines of the program, by addr2line, if that is there and the program has line tables
 // (-g1 is enough).
 #pragma once
 

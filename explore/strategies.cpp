@@ -9,7 +9,7 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-/// Uniform in [0, n), but for 2^-32 of it.
+/// Uniform in [0, n), except for 2^-32 of it.
 std::uint32_t below(std::uint64_t random, std::uint32_t n) noexcept {
   return static_cast<std::uint32_t>(((random >> 32) * n) >> 32);
 }
@@ -39,12 +39,13 @@ class random_walk_strategy final : public strategy {
 
 // ---- PCT -----------------------------------------------------------------------------------------------------------
 
-/// Priorities: a new fiber's is random and high; at the i-th change point the running one gets i, below all of those;
-/// after a yield it gets less than any had before. The change points are drawn in no order, so of two the later one may
-/// get more or less than the earlier one.
+/// Priorities: a new fiber's is random and high. At the i-th change point the running fiber gets i, which is below all
+/// of those. After a yield it gets less than any fiber had before. The change points are drawn in no order, so of two
+/// change points the later one may give more or less than the earlier one.
 ///
-/// Once a fiber has yielded, a change point gives i or, as often, less than any had before. By i alone a fiber that has
-/// yielded would never run at a change point, since the one that loses its priority there would still have more.
+/// Once a fiber has yielded, a change point gives i or, as often, less than any fiber had before. With i alone, a fiber
+/// that has yielded would never run at a change point, since the fiber that loses its priority there would still have
+/// more.
 class pct_strategy final : public strategy {
  public:
   pct_strategy(unsigned depth, std::uint64_t seed) noexcept : depth_(depth), seed_(seed), random_(seed) {}
@@ -78,7 +79,7 @@ class pct_strategy final : public strategy {
     while (next_change_ < changes_.size() && changes_[next_change_].step <= step) {
       const std::int64_t low = changes_[next_change_++].priority;
       const bool below_all = lowest_ < 0 && below(random_(), 2) == 0;
-      // It is the one that would go on.
+      // The fiber that would go on loses its priority.
       priorities_[t.number(best(t))] = below_all ? --lowest_ : low;
     }
     return best(t);
@@ -121,8 +122,8 @@ class pct_strategy final : public strategy {
 
 // ---- depth first ---------------------------------------------------------------------------------------------------
 
-/// A schedule repeats the last one up to some choice, takes the next option there, and after that always the first. The
-/// choice is the last one that has an option left within the bound.
+/// A schedule repeats the last one up to some choice, takes the next option there, and always the first option after
+/// that. The choice is the last one that has an option left within the bound.
 class dfs_strategy final : public strategy {
  public:
   explicit dfs_strategy(unsigned max_preemptions) noexcept : most_(max_preemptions) {}

@@ -16,13 +16,13 @@ namespace coir::inline COIR_ABI::detail {
 
 class strategy : public chooser {
  public:
-  /// Before schedule `index`, from 0. False: there is none that has not been run.
+  /// Called before schedule `index`, from 0. False: there is no schedule that has not been run.
   virtual bool begin(std::uint64_t index) = 0;
 
-  /// After it, with its choices.
+  /// Called after it, with its choices.
   virtual void end(const std::vector<choice>& /*choices*/) {}
 
-  /// Of all schedules, how many have been run; less than 0: not known.
+  /// The share of all schedules that has been run; less than 0: not known.
   virtual double covered() const { return -1; }
 };
 

@@ -1,4 +1,4 @@
-// What a schedule did last, for its report: each decision with the call of the program that it stood before.
+// The last steps of a schedule, for its report: each decision with the call of the program that it stood before.
 #pragma once
 
 #include <cstddef>
@@ -28,12 +28,12 @@ class trail {
   void add(const fiber& f, operation what, const void* on);
   void branch(const fiber& f, operation what, std::uint32_t taken, std::uint32_t options);
 
-  /// At the last one another fiber went on.
+  /// At the last decision another fiber went on.
   void preempted() noexcept {
     if (!steps_.empty()) steps_.back().preempted = true;
   }
 
-  /// The schedule has failed: notes the fibers that have not ended. `waiting`: to run.
+  /// The schedule has failed: notes the fibers that have not ended. `waiting`: those that wait to run.
   void note_fibers(scheduler& home, const std::vector<candidate>& waiting);
 
   /// Each of them, what it waits on, and its stack at its last decision; and the last decisions, a line each.

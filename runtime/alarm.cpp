@@ -19,8 +19,9 @@
 // the runtime that it may be stuck only after the word says `dead`. It counts as a visitor until then, and the runtime
 // is not destroyed before its visitors have left.
 //
-// Rejected: to count the dead before the word is moved (a timer that fires meanwhile would have to be uncounted, and a
-// heap whose count is too high looks empty to deadlock detection), or after it (the runtime may be gone by then).
+// Rejected: to count the dead before the word is moved. A timer that fires meanwhile would have to be uncounted, and a
+// heap whose count is too high looks empty to deadlock detection.
+// Rejected: to count them after it. The runtime may be gone by then.
 #include <coir/detail/alarm.hpp>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ processor* enter(worker* w) noexcept { return w != nullptr ? w->enter() : nullpt
 // The word of a node of p is `cancelling`: p, and its scheduler, stay until it is not.
 void count_cancelled(processor& p) noexcept {
   p.timers.note_dead();
-  // Clean it here: nobody looks after an idle processor before its next deadline. If the processor cannot be locked,
+  // Clean it here: no worker looks after an idle processor before its next deadline. If the processor cannot be locked,
   // its holder cleans the heap, or the next canceller does.
   if (p.timers.wants_cleaning() && p.try_lock()) {
     p.timers.clean();
@@ -57,7 +58,7 @@ void cancel_from_outside(timer_node& n, const worker* w) noexcept {
   processor& p = *n.home;
   scheduler& home = *p.home();
   count_cancelled(p);
-  // Without this timer its runtime may be stuck, and it is not one of its workers that would find out.
+  // Without this timer its runtime may be stuck, and none of its workers would find out.
   const bool tell = (w == nullptr || w->home != &home) && p.timers.seems_idle();
   if (tell) home.come_in();
   n.word.store(timer_node::state::dead, std::memory_order_release);  // the node's last touch; pairs with settled()
@@ -111,7 +112,7 @@ void cancel_from_outside(timer_node& n, const worker* w) noexcept {
   if (n->home == nullptr) return outside_timers::disarm(n);
   worker* w = current_worker();
   if (processor* here = enter(w)) {
-    // Armed means that the heap is still there, so the address is not that of a processor of old.
+    // `armed` means that the heap is still there, so the address is not that of a former processor.
     const bool ours = n->home == here && n->word.load(std::memory_order_acquire) == timer_node::state::armed;
     if (ours) here->timers.erase(*n);
     w->leave();
@@ -133,8 +134,8 @@ runtime_name::runtime_name(const char* what) : serial_(current_scheduler(what).s
 
 [[gnu::noinline]] bool runtime_name::start(start_record* record) const noexcept {
   if (worker* w = current_worker(); w != nullptr && w->home->serial() == serial_) {
-    // A runtime whose fiber asks does not end meanwhile. But a worker that fires a timer may just have woken for that,
-    // after it has been seen that no fiber was left.
+    // A runtime does not end while its fiber is here. But a worker that fires a timer may have woken for that just
+    // after the runtime was seen to have no fiber left.
     if (w->current == nullptr && w->home->closed()) return false;
     w->home->start(record, runnable::deepest);
     return true;

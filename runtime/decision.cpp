@@ -1,5 +1,4 @@
-// The doors between the library's operations and an exploration: see <coir/detail/decision.hpp>. Empty in the ordinary
-// library.
+// Where the library's operations meet an exploration: see <coir/detail/decision.hpp>. Empty in the ordinary library.
 #include <coir/detail/decision.hpp>
 
 #include <coir/detail/abi.hpp>

@@ -28,7 +28,7 @@ void abandon(int fd) noexcept {
   if (::getpid() == served_process) descriptor::abandon(fd);
 }
 
-/// f() waits; what it throws is said instead, since C code may lie between here and who could catch it.
+/// Calls f(), which waits. An exception becomes a return value, since there may be C code between here and a handler.
 template <class F>
 hook_wake quietly(F f) noexcept {
   try {
@@ -59,7 +59,7 @@ class watched {
 
 hook_wake wait(int fd, io_way way, std::uint32_t seen, const char* what, deadline until) noexcept {
   return quietly([&] {
-    watched number(fd);  // one that its owner, coir, is closing is left to poll(): trying again would spin until it is
+    watched number(fd);  // a number that coir is closing is left to poll(): trying again would spin until it is
     try {
       return number.wait(way, seen, what, until) != io_wake::timed_out;
     } catch (const std::system_error& e) {

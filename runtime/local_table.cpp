@@ -21,7 +21,7 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-/// So many values made by destructors, for each that was there, are a mistake.
+/// If destructors make this many values for each that was there, that is a mistake.
 constexpr std::size_t most_made_anew = 1'000;
 
 /// Free places. Never destroyed: keys with static storage may end after it.

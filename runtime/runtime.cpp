@@ -169,8 +169,8 @@ void scheduler::stop_threads() noexcept {
   for (backoff wait; visitors_.load(std::memory_order_acquire) != 0;) wait();  // pairs with go_out()
   blocked_watch_.reset();
   monitor_.stop();
-  idle_.lock();  // who goes to sleep has seen stopping_, or sleeps before the wake below; who ends as surplus is
-                 // not counted here
+  idle_.lock();  // a worker that goes to sleep has seen stopping_, or sleeps before the wake below; one that ends as
+                 // surplus is not counted here
   workers_.forget_threads();
   stopping_.store(true, std::memory_order_seq_cst);
   idle_.unlock();
@@ -183,7 +183,7 @@ scheduler::~scheduler() {
     stop_threads();
     runtime_registry::remove(*this);
   }
-  // Alarms that are still armed go back to their owners, some of which may be here, cancelling one.
+  // Alarms that are still armed go back to their owners. Some owners may be cancelling one right now.
   for (const auto& p : processors_) {
     for (backoff wait; !p->try_lock();) wait();
     p->timers.abandon();
@@ -216,7 +216,7 @@ runtime::~runtime() {
   const detail::worker* w = detail::current_worker();
   if (w != nullptr && w->home == scheduler_.get()) detail::fatal("a runtime is destroyed by one of its own fibers");
   scheduler_->wait_drained();
-  // From now on neither a timer nor anybody outside starts a fiber that the runtime's owner does not know of; one may
+  // From now on neither a timer nor a thread outside starts a fiber that the runtime's owner does not know of. One may
   // just have done so.
   detail::runtime_registry::close(*scheduler_);
   scheduler_->wait_drained();

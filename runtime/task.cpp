@@ -25,7 +25,7 @@ void task_state::belongs_to(stackless& s) noexcept {
   where_.store(reinterpret_cast<std::uintptr_t>(&s) | of_stackless, std::memory_order_relaxed);
 }
 
-/// Under lock_. Null: it is none.
+/// Under lock_. Null: it is no stackless.
 stackless* task_state::sleeper() const noexcept {
   const std::uintptr_t at = where_.load(std::memory_order_relaxed);
   return (at & of_stackless) != 0 ? reinterpret_cast<stackless*>(at & ~of_stackless) : nullptr;
@@ -41,7 +41,8 @@ void task_state::begin() noexcept {
 
 namespace {
 
-/// Under the task's lock. (A select's may have to wait out its switch, in which nobody needs that lock.)
+/// Under the task's lock. (The claim may have to wait until a select has been switched away from. That switch does not
+/// need this lock.)
 bool claim(wait_node& joiner) noexcept {
   if (joiner.slot == nullptr) [[likely]]
     return joiner.who->claim(joiner);
@@ -182,8 +183,8 @@ void throw_empty_task() {
 
 namespace {
 
-/// Whether the calling fiber is cancelled for good, and may be told. Its runtime may be cancelled, and just not have
-/// come to it.
+/// Whether the calling fiber is cancelled for good, and may be told. Its runtime may be being cancelled, and not have
+/// come to this fiber yet.
 bool is_being_cancelled() noexcept {
   const fiber* self = current_fiber();
   return self != nullptr && !waiter_access::is_uncancellable(self->wait) &&
@@ -200,8 +201,8 @@ void throw_if_being_cancelled() {
   throw_cancelled();
 }
 
-// Where a whole tree of fibers is cancelled, or a deadlock unwound, those below end first. A `go` fiber that has joined
-// one of them is to end in silence, as if it had been told before its child; by task_cancelled it would end the
+// When a whole tree of fibers is cancelled, or a deadlock unwound, the fibers below end first. A `go` fiber that has
+// joined one of them is to end in silence, as if it had been told before its child. A task_cancelled would end the
 // process.
 void throw_task_cancelled() {
   throw_if_being_cancelled();

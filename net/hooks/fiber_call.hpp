@@ -26,7 +26,7 @@ namespace coir::inline COIR_ABI::hooks {
 /// What a call returns, or -errno.
 using result = ::ssize_t;
 
-/// For what a function of the C library has just returned.
+/// Converts what a function of the C library has just returned.
 result value_or_error(::ssize_t returned) noexcept;
 
 /// Whether poll() finds something of `events` right now, or an error or hang-up.

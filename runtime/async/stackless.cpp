@@ -2,7 +2,8 @@
 //
 // Rejected: symmetric transfer, from a coroutine that awaits another to that one and back. GCC makes a tail call of it
 // only when it optimizes and no sanitizer is on; without one, a loop that awaits a million coroutines which are ready
-// at once overflows the carrier's stack. So each returns to the loop in run_turn(), which resumes the next.
+// at once overflows the carrier's stack. So each coroutine returns to the loop in run_turn(), which resumes the next
+// one.
 #include <coir/async.hpp>
 #include <coir/detail/abi.hpp>
 #include <coir/detail/local_table.hpp>
@@ -41,8 +42,8 @@ struct carried_over {
 
 namespace {
 
-/// Whether there is something that an async takes along from the fiber that has carried it. The fiber alone gives
-/// itself a name, a stop source, locals.
+/// Whether an async takes something along from the fiber that has carried it. Only the fiber itself sets its name, its
+/// stop source and its locals.
 bool has_baggage(const fiber& f) noexcept { return f.name || f.locals != nullptr || f.stop.made(); }
 
 /// Tells a wait from those before and after it; not 0.
@@ -86,7 +87,8 @@ stackless::~stackless() = default;
 void stackless::enroll() noexcept {
   tsan_release(this);
   home_->asyncs().add(*this);
-  // Cancelling sets the flag and then goes through the list: it finds this here, or its flag is seen.
+  // Cancelling sets the flag and then goes through the list. Either it finds this async there, or its flag is seen
+  // here.
   if (home_->cancelling()) [[unlikely]]
     static_cast<void>(cancel());
 }
@@ -196,7 +198,7 @@ void stackless::make_ready() noexcept {
 
 // ---- cancelling ----------------------------------------------------------------------------------------------------
 
-/// Under transit_: that of one without a carrier.
+/// Under transit_: the stop source of an async without a carrier.
 std::optional<std::stop_source> stackless::kept_source() const noexcept {
   if (!kept_) return std::nullopt;
   tsan_acquire(kept_.get());
@@ -207,7 +209,7 @@ std::optional<std::stop_source> stackless::cancel() noexcept {
   return cancel_if([this](std::uint64_t) { return !waiter_access::is_uncancellable(*this); });
 }
 
-/// Of one that sleeps, may_end(the word of its wait) is asked.
+/// If it sleeps, may_end(the word of its wait) says whether that wait may be ended.
 template <class MayEnd>
 std::optional<std::stop_source> stackless::cancel_if(MayEnd may_end) noexcept {
   std::optional<std::stop_source> source;
@@ -260,8 +262,8 @@ void stackless::mark_for_deadlock() noexcept {
 bool stackless::unwind_marked(std::uint8_t least_depth) noexcept {
   if (deadlocked_wait_ == 0 || depth() < least_depth) return false;
   const std::uint32_t marked = std::exchange(deadlocked_wait_, 0);
-  // Woken otherwise meanwhile, it may wait for a lock by now, which is no cancellation point. A fiber tells its stop
-  // source.
+  // If something else has woken it meanwhile, it may wait for a lock by now, which is no cancellation point. The stop
+  // source is not needed here: a stop_teller requests the stop (deadlock_unwinder.cpp).
   static_cast<void>(cancel_if(
       [&](std::uint64_t word) { return wait_number(word) == marked && !waiter_access::is_in_section(*this); }));
   return true;

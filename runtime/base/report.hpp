@@ -31,7 +31,8 @@ class fatal_report : public std::ostream {
   buffer buffer_;
 };
 
-/// "coir: fatal: ..." and abort(). For broken invariants and failures with nobody to tell; present in every build.
+/// "coir: fatal: ..." and abort(). For broken invariants and failures that cannot be reported to a caller. Present in
+/// every build.
 template <class... Parts>
 [[noreturn]] void fatal(const Parts&... parts) noexcept {
   fatal_report out;

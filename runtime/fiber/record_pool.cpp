@@ -119,7 +119,7 @@ class alignas(64) chunk_source {
         many = taken_++ >= region::chunk_count;
       }
       lock_.unlock();
-      if (fresh != nullptr) ::munmap(fresh, region::bytes);  // somebody else was faster
+      if (fresh != nullptr) ::munmap(fresh, region::bytes);  // another thread was faster
       if (c != nullptr) {
         if (many) ::madvise(region::blocks_of(*c), chunk::bytes, madv_populate_write);  // else they fault in
         return *c;
@@ -281,7 +281,7 @@ void make_array(thread_cache& t, block_cache& l) {
   l.count = static_cast<std::uint32_t>(n);
 }
 
-/// For a block that its thread's cache has no room for.
+/// Frees a block that its thread's cache has no room for.
 [[gnu::noinline]] void free_in_full(thread_cache& t, std::size_t c, void* p) noexcept {
   block_cache& l = t.of_class[c];
   if (l.blocks == nullptr) {

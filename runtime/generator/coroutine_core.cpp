@@ -19,9 +19,9 @@
 #include "stack/stack_pool.hpp"
 
 #if defined(__x86_64__)
-// A context is its stack pointer: above it lie the registers that a function has to preserve, and where to go on. That
-// is jumped to: a `ret` would be predicted to lead back to the other side. A naked function and not an asm statement of
-// the file, whose symbols link-time optimization does not see.
+// A context is its stack pointer. Above it lie the registers that a function has to preserve, and the address to go on
+// at. The function jumps to that address: a `ret` would be predicted to lead back to the other side. It is a naked
+// function, because link-time optimization does not see the symbols of an asm statement of the file.
 extern "C" [[gnu::naked]] void coir_coroutine_jump(void*) noexcept {
   asm(R"(
     pushq %rbp
@@ -59,8 +59,8 @@ extern "C" [[gnu::naked]] void coir_coroutine_jump(void*) noexcept {
 }
 #endif
 
-// Frames that are left by a switch, perhaps for good: to AddressSanitizer they must not lie on the fake stack that is
-// given up, nor leave poison on the stack for its next user.
+// For frames that a switch leaves, perhaps for good. To AddressSanitizer they must not lie on the fake stack that is
+// given up, and must not leave poison on the stack for its next user.
 #if defined(COIR_ASAN)
 #define UNWATCHED_FRAME [[gnu::no_sanitize_address]]
 #else
@@ -73,7 +73,7 @@ namespace {
 
 constexpr std::uint8_t swallow_limit = 100;
 
-/// How a body is unwound. Nobody catches it but main(), and bodies that say catch (...).
+/// The exception that unwinds a body. Only main() catches it, and bodies that say catch (...).
 struct coroutine_unwinding {};
 
 // The thread's exception state; a pointer of our own, since the ABI's is behind two calls.
@@ -107,7 +107,7 @@ void give_back(pooled_stack* stack) noexcept { put_coroutine_stack(stack); }
 
 // ---- switching -----------------------------------------------------------------------------------------------------
 
-// Never inlined, and asks anew each time: the caller may have moved to another thread since.
+// Never inlined, and looks the thread up anew each time: the caller may have moved to another thread since.
 [[gnu::noinline]] void swap_exceptions(saved_exceptions& other) noexcept {
   asm volatile("" ::: "memory");
   exception_state* mine = exceptions_of_this_thread;
@@ -156,8 +156,8 @@ coroutine_core::coroutine_core(const coroutine_memory& where, function run, func
 #endif
 }
 
-// What a switch has to tell the sanitizers, and the fiber: its stack is now another, and it may park there. `last`:
-// this side is not going to be resumed.
+// Switches to the other side. Tells the sanitizers, and the fiber, that its stack is now another, on which it may park.
+// `last`: this side is not going to be resumed.
 UNWATCHED_FRAME void coroutine_core::switch_over([[maybe_unused]] bool last) noexcept {
   swap_exceptions(exceptions_);
 #if defined(COIR_TSAN)

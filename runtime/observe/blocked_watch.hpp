@@ -1,11 +1,12 @@
-// COIR_DEBUG=blocked=MS: reports each fiber that has been blocked for so long, once for each time that it blocks, by a
-// thread of its own, since unwinding stacks and writing would keep the monitor from its work.
+// COIR_DEBUG=blocked=MS: reports each fiber that has been blocked for so long, once for each time that it blocks. It
+// has a thread of its own, since unwinding stacks and writing would keep the monitor from its work.
 //
 // A fiber that sleeps, or waits with a deadline, continues by itself, and is not reported. Coroutines and callbacks are
 // not watched: the time at which they fell asleep is not noted.
 //
-// When a fiber has blocked is known by scheduler::coarse_time(), which may be old, but never older than the last look,
-// since each look sets it. So a fiber whose time is before that of a look has been blocked since that look at least.
+// The time at which a fiber has blocked is a value of scheduler::coarse_time(). That may be old, but never older than
+// the last look, since each look sets it. So a fiber whose time is before that of a look has been blocked since that
+// look at least.
 #pragma once
 
 #include <atomic>

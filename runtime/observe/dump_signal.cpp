@@ -52,8 +52,8 @@ void serve_requests() noexcept {
   }
 }
 
-/// The program's handlers are not to run on the thread, as far as they can run on another one. (Not all signals:
-/// ThreadSanitizer's own thread is known by that.)
+/// While an object lives, the calling thread blocks the signals that another thread can handle, so that the program's
+/// handlers do not run on the new thread. (Not all signals: ThreadSanitizer's own thread is known by that.)
 class without_signals {
  public:
   without_signals() {

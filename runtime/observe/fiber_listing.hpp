@@ -38,7 +38,7 @@ class fiber_listing {
   /// How many there are, in which state, and the entries.
   void write(std::ostream& out);
 
-  /// Of started fibers: an empty line before each.
+  /// Writes the entries of started fibers, with an empty line before each.
   void write_entries(std::ostream& out);
 
  private:

@@ -20,7 +20,7 @@ constexpr std::size_t most_bytes = std::size_t{64} * 1024;
 constexpr std::size_t longest_name = 128;
 constexpr int attempts = 4;
 
-/// A member that its fiber may be writing: whether the value can be used is found out afterwards.
+/// Reads a member that its fiber may be writing. Whether the value can be used is found out afterwards.
 template <class T>
 T glimpse(const T& x) noexcept {
   T value;
@@ -28,8 +28,8 @@ T glimpse(const T& x) noexcept {
   return value;
 }
 
-// Word by word, so that it is neither a call that sanitizers watch nor a tear within a pointer. The stack has their
-// poison in it.
+// Copies word by word, so that no pointer is torn, and without a call that sanitizers watch, because the stack has
+// their poison in it.
 using stack_word [[gnu::may_alias]] = std::uint64_t;
 #if defined(COIR_ASAN)
 [[gnu::no_sanitize_address]]
@@ -40,8 +40,8 @@ copy_words(std::uint64_t* to, const char* from, std::size_t words) noexcept {
   for (std::size_t i = 0; i < words; ++i) to[i] = __atomic_load_n(source + i, __ATOMIC_RELAXED);
 }
 
-/// A context that is not on its fiber's own stack: on that of a generator or coroutine, whose bounds are not known
-/// here. Page by page, by the kernel, as far as there is memory.
+/// Copies a context that is not on its fiber's own stack, but on that of a generator or coroutine, whose bounds are not
+/// known here. The kernel copies it, page by page, as far as there is memory.
 void copy_unknown(stack_copy& out) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<iovec> pages;
@@ -114,7 +114,7 @@ bool take_snapshot(fiber& f, fiber_snapshot& out) {
     if (f.state.load(std::memory_order_acquire) == run_state::free) return false;
     if (try_snapshot(f, out)) return true;
   }
-  // It does not stand still: so it runs.
+  // The fiber does not stand still, so it runs.
   out.is = fiber_snapshot::state::running;
   out.stack.words.clear();
   return f.state.load(std::memory_order_acquire) != run_state::free;

@@ -1,9 +1,9 @@
 // A fiber as it was at one moment, with a copy of its stack, taken while the program goes on.
 //
-// The copy is optimistic: what a blocked fiber consists of does not change before it is claimed, and then its claim
-// word does. So: read the word, copy, read the word again; the same generation, and still waiting: the copy is of one
-// moment. A queued fiber has no such word while it yields again and again; its stack is a guess (`certain` says so)
-// that unwinding has to confirm.
+// The copy is optimistic. What a blocked fiber consists of does not change before the fiber is claimed, and a claim
+// changes its claim word. So: read the word, copy, read the word again. If it has the same generation and still says
+// waiting, the copy is of one moment. A queued fiber has no such word while it yields again and again. Its stack is a
+// guess (`certain` says so) that unwinding has to confirm.
 #pragma once
 
 #include <cstddef>

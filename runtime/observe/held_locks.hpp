@@ -13,8 +13,8 @@ struct fiber;
 /// Has libcoir_lockcheck note what fibers lock, from now on. Throws std::invalid_argument if it is not loaded.
 void watch_locks();
 
-/// Called by the thread that runs f, before it runs another fiber. `how` f leaves the thread, and the reason of its
-/// wait. Reports once for each place that locks.
+/// Called by the thread that runs f, before it runs another fiber. `how`: how f leaves the thread. `what`: the reason
+/// of its wait. Reports once for each place that locks.
 [[gnu::cold]] void report_held_locks(const fiber& f, const char* how, const char* what) noexcept;
 
 }  // namespace coir::detail

@@ -30,7 +30,7 @@ std::uint64_t scheduler::runs() const noexcept {
   return all;
 }
 
-// Under idle_'s lock for the workers; the rest is read as it is.
+// The workers are counted under idle_'s lock. The rest is read as it is.
 metrics_snapshot scheduler::snapshot() {
   metrics_snapshot m;
   m.processors.resize(processors_.size());

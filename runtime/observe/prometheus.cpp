@@ -12,7 +12,7 @@ namespace coir::inline COIR_ABI {
 
 namespace {
 
-/// A counter that exists per processor; what the total has beyond them happened without one.
+/// A counter that each processor has. What the total has beyond their sum happened without a processor.
 struct processor_counter {
   std::string_view name;
   std::string_view help;

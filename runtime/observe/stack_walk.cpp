@@ -55,7 +55,8 @@ std::string demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-/// What starts a fiber, `coir::detail::task_record<R, F>::enter(...)`, stands for the user's F: often that is inlined.
+/// Replaces the function that starts a fiber, `coir::detail::task_record<R, F>::enter(...)`, by the user's F, which is
+/// often inlined into it.
 std::string as_user_sees(std::string function) {
   const std::string_view end = ">::enter(coir::detail::start_record*)";
   const std::string_view text = function;
@@ -235,7 +236,7 @@ void unwinder::trim(std::vector<std::uintptr_t>& addresses) {
   const std::string of_scheduler = internal + "9scheduler";
   const auto of_ours = [&](std::uintptr_t a) {
     const std::string& symbol = look_up(a).first;
-    // Into what starts a fiber the user's function may have been inlined.
+    // The user's function may have been inlined into the function that starts a fiber.
     return starts_with_any(symbol, {internal, internal_const, "coir_jump_context", "jump_fcontext"}) &&
            symbol.find("_recordI") == std::string::npos;
   };

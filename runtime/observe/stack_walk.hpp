@@ -1,5 +1,5 @@
-// From the copy of a suspended stack to the calls that it is made of, by libunwind. Without it (or on another machine
-// than x86-64) there are none.
+// Finds the calls on the copy of a suspended stack, by libunwind. Without it (or on another machine than x86-64) it
+// finds none.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// Of the innermost call first: where each goes on.
+/// Where each call goes on, the innermost first.
 struct call_stack {
   std::vector<std::uintptr_t> addresses;
   bool whole = false;  // down to the fiber's first call
@@ -30,13 +30,13 @@ class unwinder {
 
   static bool available() noexcept;
 
-  /// Never reads beyond the copy but in the program's files, so that it may be wrong.
+  /// Reads nothing but the copy and the program's files, so the copy may be wrong.
   call_stack unwind(const stack_copy& stack);
 
   /// "name(parameters)+0x1b [program+0x11b]": demangled, with where it lies in its file.
   const std::string& describe(std::uintptr_t address);
 
-  /// Without the runtime's frames at either end, so that the user's own call comes first.
+  /// Removes the runtime's frames at either end, so that the user's own call comes first.
   void trim(std::vector<std::uintptr_t>& addresses);
 
  private:

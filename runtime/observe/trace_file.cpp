@@ -239,7 +239,7 @@ void trace_file::close_slice(traced_worker& w, std::uint64_t ticks, const char* 
   const double to = std::max(from, microseconds(ticks));
   event("\"X\"", w.runtime, thread, from);
   text(",\"dur\":");
-  // Rounded as its end is, so that it never reaches into the next one.
+  // Rounded as the slice's end is, so that it never reaches into the next slice.
   time(std::max(
       0.0, (static_cast<double>(std::llround(to * 1000)) - static_cast<double>(std::llround(from * 1000))) / 1000));
   text(",\"name\":");

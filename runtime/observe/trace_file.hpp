@@ -1,6 +1,6 @@
-// A trace in the making: from the events of many workers' rings to Chrome's JSON trace format, which Perfetto opens.
-// A slice is written when it ends. A wake-up and the run that follows it come from different rings, in any order: an
-// arrow is written when both have come, so that none has an end missing. Used under the tracer's output lock.
+// Turns the events of many workers' rings into Chrome's JSON trace format, which Perfetto opens. A slice is written
+// when it ends. A wake-up and the run that follows it come from different rings, in any order. An arrow is written when
+// both have come, so that no arrow has an end missing. Used under the tracer's output lock.
 //
 // Tracks: process = runtime; thread 1 + i = processor i; thread 10001 + i = what the i-th thread runs without a
 // processor.
@@ -55,10 +55,10 @@ class trace_file {
   /// Takes the contents of the ring.
   void drain(traced_worker& w);
 
-  /// No event will end the open slice, if there is one: it ends now, or where the trace does.
+  /// Ends the open slice, if there is one, which no event will end: now, or where the trace ends.
   void end(traced_worker& w);
 
-  /// Makes it whole; what follows overwrites the end. Throws std::system_error.
+  /// Completes the file. Events that follow overwrite its end. Throws std::system_error.
   void finish(std::uint64_t dropped);
 
   std::uint64_t recorded() const noexcept { return recorded_; }

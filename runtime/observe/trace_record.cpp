@@ -33,7 +33,7 @@ bool reserve(worker& w, trace_ring& ring) noexcept {
   return false;
 }
 
-/// The ring, if the event has room there; what others did to the worker is in it then.
+/// The ring, if it has room for an event. What other threads did to the worker has been recorded there then.
 trace_ring* open_ring(worker& w) noexcept {
   trace_ring* ring = w.trace();
   if (ring == nullptr || !reserve(w, *ring)) return nullptr;
@@ -145,7 +145,8 @@ void push_stop(trace_ring& ring, const char* what) noexcept {
   if (!f.name && !f.carried_on) return;
   trace_ring* ring = open_ring(w);
   if (ring == nullptr) return;
-  // The reason of its wait is not known any more: it may be running elsewhere, or be gone. It has taken its name along.
+  // The coroutine may be running elsewhere, or be gone, so the reason of its wait is not known any more. It has taken
+  // its name along.
   if (f.carried_on)
     push_stop(*ring, "co_await");
   else

@@ -1,9 +1,9 @@
 // The buffer of one worker's trace events: a ring with one producer, the worker's thread, and one consumer, which holds
 // the tracer's output lock (tracer.cpp). No locks, no read-modify-writes.
 //
-// When it is full the producer closes the record with a `gap` event, for which one slot is always kept, and goes on as
-// if no trace were recorded (it sets worker::trace to null), until the consumer has emptied the ring and sets it again.
-// So the trace has long stretches without holes, and dropped events cost nothing.
+// When the ring is full, the producer closes the record with a `gap` event, for which one slot is always kept. It goes
+// on as if no trace were recorded (it sets worker::trace to null) until the consumer has emptied the ring and sets it
+// again. So the trace has long stretches without holes, and dropped events cost nothing.
 #pragma once
 
 #include <atomic>

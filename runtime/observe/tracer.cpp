@@ -1,17 +1,17 @@
-// The tracer: one for the process. While a trace is recorded, each worker has a ring (trace_ring.hpp) that it fills,
-// and a thread of the tracer's empties them into the file (trace_file.hpp).
+// The tracer: one for the process. While a trace is recorded, each worker fills a ring of its own (trace_ring.hpp), and
+// a thread of the tracer's, the writer, empties the rings into the file (trace_file.hpp).
 //
-// The writer rests so long between two rounds that it takes no more than a thirtieth of a core, at least least_rest; a
-// ring holds what a worker records meanwhile unless it switches every few hundred nanoseconds. The thread is counted as
-// the runtimes' own, so that it does not stand in the way of deadlock detection.
+// Between two rounds the writer rests for at least least_rest, and so long that it takes no more than a thirtieth of a
+// core. A ring holds what a worker records meanwhile unless it switches every few hundred nanoseconds. The writer's
+// thread is counted as one of the runtimes' own, so that it does not stand in the way of deadlock detection.
 //
 // Locks, in this order: control (starts and ends of traces and of runtimes; held while the writer is joined, so the
 // writer never takes it), output (the file and the consumer's side of the rings), table (the list of rings; short),
 // then the idle set's.
 //
-// A ring belongs to its worker from the first trace that it sees to the end of its runtime, and is then kept for
-// another one: a thread that was slow to see the end of a trace may still write into it. These events are older than
-// the next trace, which skips them.
+// A ring belongs to its worker from the first trace that the worker sees to the end of its runtime. The ring is then
+// kept for another worker, because a thread that was slow to see the end of a trace may still write into it. These
+// events are older than the next trace, which skips them.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
@@ -151,7 +151,7 @@ class process_tracer {
     }
   }
 
-  // Under table_: nobody records any more.
+  // Under table_: no worker records any more.
   void end_recording() noexcept {
     on_.store(false, std::memory_order_release);
     for (const auto& w : workers_)
@@ -231,7 +231,7 @@ class process_tracer {
         w->who->set_trace(&w->ring, std::memory_order_release);
   }
 
-  // Under control_. Runs of fibers since ever.
+  // Under control_. All runs of fibers so far.
   std::uint64_t runs() const {
     std::uint64_t n = runs_ended_;
     for (const scheduler* s : runtimes_) n += s->runs();

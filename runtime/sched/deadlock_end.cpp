@@ -18,7 +18,7 @@ namespace {
 std::atomic<std::terminate_handler> handler_before{nullptr};
 
 [[noreturn]] void report_and_terminate() {
-  // The program may have installed a handler that chains to this one, and then this one again. Each would call the
+  // The program may have installed a handler that chains to this one, and then this one again. The two would call each
   // other.
   static thread_local bool entered = false;
   if (std::exchange(entered, true)) std::abort();

@@ -56,7 +56,7 @@ class deadlock_unwinder {
   deadlock_unwinder& operator=(const deadlock_unwinder&) = delete;
 
   /// Begins to unwind `home`, whose unwinder this is, if it is in a deadlock for certain and is not being unwound
-  /// already. Returns false if somebody may still act. Throws std::bad_alloc; then it has woken no fiber.
+  /// already. Returns false if a fiber or thread may still act. Throws std::bad_alloc; then it has woken no fiber.
   bool begin_if_certain(scheduler& home);
 
   /// Takes the next step if it is due. Returns when to call again if nothing happens before; no_deadline if there is no

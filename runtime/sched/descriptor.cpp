@@ -226,7 +226,7 @@ void descriptor::retire(generation g) noexcept {
 
 // ---- waiting
 
-// Under the lock: sees to it that `way` is reported. `mine` has been started.
+// Under the lock: makes sure that `way` is reported. `mine` has been started.
 void descriptor::enlist(io_way way, poller& mine) {
   // A descriptor moves from the outside poller to a runtime's, because the runtime's workers are faster than the
   // outside poller's thread. The new registration is made first, and also for the other direction if others wait for
@@ -250,8 +250,8 @@ void descriptor::enlist(io_way way, poller& mine) {
       if (is_guest(*n)) where.add_guest();
 }
 
-// Under the lock: whether the descriptor is registered with a runtime of which the sleeper is no fiber. That runtime
-// does not count the wait (scheduler::io_waits()).
+// Under the lock: whether the descriptor is registered with a runtime, and the sleeper is not a fiber of it. That
+// runtime does not count the wait (scheduler::io_waits()).
 bool descriptor::is_guest(const wait_node& n) const noexcept {
   if (home_ == nullptr || home_->where() != poller::kind::of_runtime) return false;
   return !waiter_access::is_fiber(*n.who) || &fiber_of(*n.who).home->io() != home_;

@@ -1,4 +1,4 @@
-// What the kernel tells about a worker's thread: for the monitor.
+// What the monitor asks the kernel about a worker's thread.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 // It also finds overdue timers: the sleeper that kept their deadline was woken for something else, or the fiber of
 // their processor computes.
 //
-// A processor that picks (its tick moves) is fine. One whose tick stands still from one look to the next, while
-// something waits behind it, is judged by its thread:
+// A processor that picks (its tick moves) is fine. If its tick stands still from one look to the next, while something
+// waits behind it, its thread decides:
 //   its CPU clock stands still, and the kernel says that it sleeps    blocked: retaken at once
 //   its CPU clock stands still, and it is runnable                    merely descheduled: nobody's fault, left alone
 //   its CPU clock has moved by options::time_slice at this tick       computing: retaken; but only after pushing_slices
@@ -15,7 +15,8 @@
 //
 // At each look it also asks busy processors for attention to what has waited there since the look before (pick.cpp).
 //
-// And it sees to it that the poller is asked (poller.hpp) while fibers wait for descriptors and nobody sleeps there.
+// It also makes sure that the poller is asked (poller.hpp) while fibers wait for descriptors and no worker sleeps
+// there.
 //
 // It looks every delay_if_waiting while something has waited since the last look or a timer is overdue. It looks once
 // more after smallest_delay if that work waits beside an idle processor, and more often while something is suspicious.
@@ -124,7 +125,7 @@ class monitor {
   std::size_t spilled_before_ = 0;         // fresh ones, at the last look
   deadline timer_ = no_deadline;           // the next one that no sleeper wakes for, as of the last look
   std::uint64_t poller_asked_before_ = 0;  // how often, as of the last look
-  bool events_wanted_ = false;             // since nobody had asked it
+  bool events_wanted_ = false;             // because no thread had asked the poller
   slow_slices slow_;
   std::uint64_t retaken_before_ = 0;  // at the last line of schedtrace
 };

@@ -24,8 +24,8 @@
 //
 // Invariants:
 //  1. At most one worker sleeps in epoll: it is entered under the idle set's lock before, and removed after.
-//  2. If all processors are idle and the poller is active, a worker sleeps in it, or is about to: a worker that goes
-//     to sleep and finds nobody there does so. If a processor is busy, the monitor is awake.
+//  2. If all processors are idle and the poller is active, a worker sleeps in it, or is about to: a worker that goes to
+//     sleep and finds no worker there does so. If a processor is busy, the monitor is awake.
 //  3. A runtime that does no I/O has no epoll instance, and never asks: it loads active().
 //
 // Plain threads are served by one poller outside of all runtimes, which has a thread (outside_poller.hpp).
@@ -49,7 +49,7 @@ class poller {
  public:
   enum class kind : std::uint8_t { of_runtime, outside };
 
-  /// What the kernel has reported and nobody has delivered yet.
+  /// The events that the kernel has reported and no thread has delivered yet.
   struct batch {
     static constexpr int capacity = 128;
     int size = 0;

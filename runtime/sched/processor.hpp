@@ -40,7 +40,7 @@ inline constexpr std::uint8_t yielded = 8;   // the oldest that has yielded
 inline constexpr std::uint8_t fresh = 16;    // the oldest that has not started
 inline constexpr std::uint8_t starved = 32;  // all that have not started
 inline constexpr std::uint8_t turn = 64;     // set by the owner: a turn of the last two is under way
-inline constexpr std::uint8_t events = 128;  // of the poller, which nobody has asked
+inline constexpr std::uint8_t events = 128;  // of the poller, which no thread has asked
 }  // namespace attention
 
 /// (any) The contents of `next`.

@@ -7,7 +7,7 @@
 // The plain threads that wait (wait_until) decide this, not the workers. If no thread waits, the process has a thread
 // that does something else, and there is no deadlock. The last worker to go idle wakes the waiting threads. While it is
 // not certain that a stuck runtime is deadlocked, a waiting thread looks again after a while, since a thread that ends
-// tells nobody.
+// does not wake it.
 #include <algorithm>
 #include <new>
 #include <optional>

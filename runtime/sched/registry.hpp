@@ -64,7 +64,7 @@ void close(scheduler& s) noexcept;
 /// Starts the record in the runtime of that serial number, if it still accepts fibers; else false.
 bool start_in(std::uint64_t serial, start_record* record) noexcept;
 
-/// Of every runtime, in the order in which they were made.
+/// The serial number of every runtime, in the order in which they were made.
 internal_vector<std::uint64_t> serials();
 
 /// Calls f(scheduler), with the registry locked so that the runtime does not end during the call. False if it has

@@ -53,12 +53,12 @@ namespace coir::inline COIR_ABI::detail {
 
 class blocked_watch;
 
-/// In ns, after which other workers fire the timers of a busy processor. It fires its own, unless it computes. This is
-/// not the gap between two bursts (timer_heap.hpp), because a worker that falls asleep beside one burst would wake for
-/// the next.
+/// In ns: after this time other workers fire the timers of a busy processor. It fires its own, unless it computes. This
+/// is not the gap between two bursts (timer_heap.hpp), because a worker that falls asleep beside one burst would wake
+/// for the next.
 inline constexpr std::int64_t busy_timer_slack = 400'000;
 
-/// For a new runtime, or a new schedule.
+/// The serial number of a new runtime, or of a new schedule.
 std::uint64_t new_serial() noexcept;
 
 /// The state of a runtime at one moment. The other members are known only if `holds`.
@@ -75,7 +75,7 @@ class scheduler {
   enum class role : std::uint8_t {
     ordinary,
     simulated,  // its time is virtual. One processor, and no monitor, which would go by real time.
-    explored    // also it has no thread: its one worker is the thread that explores, with the one processor
+    explored    // the same, and it has no thread: its one worker is the exploring thread, with the one processor
   };
 
   scheduler(runtime& owner, const options& o, const debug_options& debug, unsigned processors,
@@ -88,9 +88,9 @@ class scheduler {
   const runtime_clock& clock() const noexcept { return clock_; }
   idle_costs& costs() noexcept { return costs_; }
 
-  // Of stacks with a size of their own: sized_stacks.hpp.
+  // Stacks with a size of their own: sized_stacks.hpp.
   std::uint8_t prepare_stacks(std::size_t size) { return sized_.prepare(size); }
-  // Of the stack of one of its fibers.
+  // The stack of one of its fibers.
   std::size_t guard_size(const fiber& f) const noexcept { return pool_of(f).guard_size(); }
   std::size_t stack_size(const fiber& f) const noexcept { return pool_of(f).stack_size(); }
 
@@ -139,15 +139,16 @@ class scheduler {
   void switch_away_without(fiber& f, worker& w) noexcept;
   void end_without(fiber& f, worker& w) noexcept;
 
-  /// For a fiber whose worker has lost its processor, where it may move to another thread: goes on once it is on a
-  /// worker that has one, through the injection queue unless a processor is idle.
+  /// For a fiber whose worker has lost its processor, where the fiber may move to another thread. It goes on once it is
+  /// on a worker that has a processor, through the injection queue unless a processor is idle.
   void rejoin(fiber& f, worker& w) noexcept;
 
   /// The worker of the calling fiber gives its processor up, because the fiber is about to block its thread. False: it
   /// has none.
   bool hand_off(worker& w) noexcept;
 
-  /// Locks some processor that has an owner, for a fiber whose worker has none; or gives its worker an idle one (null).
+  /// For a fiber whose worker has no processor: locks a processor that has an owner, and returns it; or gives the
+  /// worker an idle one, and returns null.
   processor* borrow(worker& w) noexcept;
 
   /// Timers of the calling fiber's wait.

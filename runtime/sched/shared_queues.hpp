@@ -26,7 +26,7 @@ namespace coir::inline COIR_ABI::detail {
 
 class shared_queues {
  public:
-  /// Of how many processors.
+  /// `processors`: how many share these queues.
   explicit shared_queues(std::size_t processors) noexcept : processors_(processors) {}
 
   bool empty() const noexcept { return injected_.empty() && spilled_ready_.empty() && spilled_fresh_.empty(); }

@@ -1,4 +1,4 @@
-// The outermost frame of a fiber's stack, and what becomes of an exception that nobody catches there.
+// The outermost frame of a fiber's stack, and what happens to an exception that is not caught there.
 //
 // Throwing has two phases: a search for a handler, which leaves the stack as it is, and then the unwinding up to that
 // handler. A report made in a handler comes too late: the frames that have thrown are gone, from the backtrace and from
@@ -29,7 +29,7 @@ struct fiber;
 extern "C" void coir_stack_bottom(arrival from);
 #endif
 
-/// In a handler of what left the function of this fiber, the running one: reports it and calls std::terminate().
+/// Called in a handler of what left the function of this fiber, the running one. Reports it and calls std::terminate().
 [[noreturn, gnu::cold]] void die_of_exception(const fiber& self) noexcept;
 
 }  // namespace coir::detail

@@ -141,8 +141,8 @@ runnable* scheduler::keep_loot(worker& w, runnable** loot, std::uint32_t n) noex
   return loot[0];
 }
 
-// A worker has been woken for nothing, by a push on p (null: elsewhere): pushes there wake nobody for twice as long as
-// the last time.
+// A push on p (null: elsewhere) has woken a worker for nothing. Pushes there wake nobody for twice as long as the last
+// time.
 void scheduler::note_useless_wake(processor* p) noexcept {
   costs_.useless_wakes.add();
   if (p == nullptr) return;

@@ -28,7 +28,7 @@ void scheduler::offer_next(worker& w, processor& p) noexcept {
   next_state waits = next_state::waits;
   if (habit < waker_habit::parks && idle_.may_wake(idle & idle_set::count_mask) && idle_.searching() == 0 &&
       (habit == waker_habit::computes || !wakes_in_vain(p)) &&
-      // By exchange: somebody else may have taken it by now.
+      // By exchange: another thread may have taken it by now.
       p.next_is.compare_exchange_strong(waits, next_state::offered, std::memory_order_relaxed)) {
     if (wake_one(&p)) return;
     next_state offered = next_state::offered;
@@ -69,12 +69,13 @@ bool scheduler::wake_searcher(processor* by) noexcept {
   processor& p = idle_.hand_over(*w);
   idle_.unlock();
   costs_.wakes.add();
-  if (took_keeper) wake_monitor();  // nobody sleeps until the next deadline any more
+  if (took_keeper) wake_monitor();  // no worker sleeps until the next deadline any more
   return start_taken(taken, p);
 }
 
-// Under idle_'s lock: takes a worker to hand a processor to. It is a sleeper, or one without a thread if nobody sleeps.
-// Null: there is no memory; or there are as many workers as there may be, and some of their threads are about to end.
+// Under idle_'s lock: takes a worker to hand a processor to. It is a sleeper, or one without a thread if no worker
+// sleeps. Null: there is no memory; or there are as many workers as there may be, and some of their threads are about
+// to end.
 scheduler::taken_worker scheduler::take_sleeper() noexcept try {
   if (worker* w = idle_.take_sleeper()) return {w, false, idle_.polls(*w)};
   return {workers_.take(*this, idle_), true, false};

@@ -41,7 +41,7 @@ class worker_supply {
   /// Starts its thread. Without the lock. Returns 0, or the error.
   static int start(worker& w) noexcept;
 
-  /// Says once that there was no thread to be had. Without the lock.
+  /// Reports once that no thread could be started. Without the lock.
   void report(int error) noexcept;
 
   /// Its thread is about to end; no processor needs it.

@@ -22,7 +22,7 @@ std::size_t page_size() noexcept {
   return size;
 }
 
-/// Powers of two, and between each two of them one and a half of the lower one.
+/// The sizes are the powers of two, and between each two of them one and a half of the lower one.
 constexpr std::size_t bytes_of(sized_stacks::size_class c) noexcept {
   const std::size_t power = smallest_stack << ((c - 1) / 2);
   return (c - 1) % 2 == 0 ? power : power / 2 * 3;

@@ -154,7 +154,7 @@ stack_pool::stack stack_pool::make() {
   }
 }
 
-// False: the system refused, but others may have stacks soon. Throws if nobody will.
+// False: the system refused, but other threads may have stacks soon. Throws if none will.
 bool stack_pool::reserve_slab(std::size_t count) {
   mapping fresh(count, std::min(count, part_stacks), stride_);
   {

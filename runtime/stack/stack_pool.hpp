@@ -78,8 +78,8 @@ class stack_pool {
   /// the greatest numbers. `keep` free ones stay. The addresses are used again. Returns how many.
   std::size_t trim(std::size_t keep, std::size_t most) noexcept;
 
-  /// For the owner of stacks that have no control block: gives the memory of up to `part_stacks` of them, which nobody
-  /// uses, back to the system. Their addresses are used again.
+  /// For the owner of stacks that have no control block. Gives the memory of up to `part_stacks` of them, which must
+  /// not be in use, back to the system. Their addresses are used again.
   void give_back(const stack* stacks, std::size_t count) noexcept;
 
   /// The stack in whose guard the address lies. Async-signal-safe.

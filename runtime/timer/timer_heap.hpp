@@ -95,7 +95,8 @@ class timer_heap {
     return count >= clean_from && dead_.load(std::memory_order_relaxed) * 2 >= count;
   }
 
-  /// Live timers, for anyone: a hint; but while no worker touches the heap never too few, even if somebody cleans it.
+  /// Live timers. From any thread, as a hint. While no worker touches the heap it is never too few, even if another
+  /// thread cleans it.
   std::size_t pending() const noexcept {
     const std::size_t all = count_.load(std::memory_order_relaxed);
     return all - std::min(all, dead_.load(std::memory_order_relaxed));

@@ -1,13 +1,13 @@
 // libcoir_lockcheck: notes which mutexes and read-write locks of the operating system the fibers of each thread hold,
-// for COIR_DEBUG=heldlock. It stands before the C library: preloaded (LD_PRELOAD), or linked with the program, its
-// functions are found first, and call the C library's. Until a runtime asks for it, that is all they do.
+// for COIR_DEBUG=heldlock. The library is preloaded (LD_PRELOAD) or linked with the program, so its functions are found
+// before the C library's, and call those. Until a runtime asks for it, that is all they do.
 //
-// The list is the thread's: a lock belongs to the thread that has locked it, and the runtime takes what the fiber holds
-// from the list when the fiber is about to leave the thread. So a lock that is unlocked in time is never seen, and what
-// is unlocked later, perhaps on another thread, is not on its list any more. pthread_cond_wait() unlocks and locks
-// inside the C library, unseen; its thread is not to run another fiber meanwhile.
+// Each thread has a list of its own, because a lock belongs to the thread that has locked it. When a fiber is about to
+// leave the thread, the runtime takes what the fiber holds from the list. So a lock that is unlocked in time is never
+// reported, and a lock that is unlocked later, perhaps on another thread, is not on the list any more.
+// pthread_cond_wait() unlocks and locks inside the C library, unseen. Its thread is not to run another fiber meanwhile.
 //
-// Built of plain memory: it runs inside malloc's and the dynamic linker's locks.
+// It uses plain memory only, because it runs inside malloc's and the dynamic linker's locks.
 #include <atomic>
 #include <cerrno>
 #include <ctime>

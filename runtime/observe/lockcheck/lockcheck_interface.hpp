@@ -28,7 +28,7 @@ struct lock_table {
   /// it runs none. Any number of times.
   void (*watch)(std::uint64_t (*fiber_here)() noexcept) noexcept;
 
-  /// Of the calling thread: forgets all that is noted, and copies up to `room` of that fiber's. Returns how many.
+  /// Forgets all that is noted of the calling thread, and copies up to `room` of that fiber's locks. Returns how many.
   std::size_t (*take)(std::uint64_t fiber, held_lock* to, std::size_t room) noexcept;
 };
 

@@ -33,9 +33,9 @@ constexpr void check_awaited() {
 
 // ---- co_await ------------------------------------------------------------------------------------------------------
 
-/// What the awaiters of a send and of a receive have in common. To keep the frame small the channel, null for the nil
-/// one, is kept in the node's slot until it sleeps, and found in what its waiter waits on thereafter. That is one
-/// reason why an awaiter serves once.
+/// What the awaiters of a send and of a receive have in common. To keep the frame small, the channel (null for the nil
+/// one) is kept in the node's slot until the awaiter sleeps. After that it is found in what its waiter waits on. That
+/// is one reason why an awaiter serves once.
 class chan_awaiter : async_awaiter_mark {
  public:
   explicit chan_awaiter(chan_core* on) noexcept { node_.slot = on; }
@@ -152,7 +152,8 @@ class chan_callback : public stackless, public start_record {
   /// For the nil channel.
   void sleep_forever(const char* doing) noexcept;
 
-  /// When it runs: false if that is because it was cancelled; nothing is linked. The channel is let go.
+  /// Called when the callback runs. False: it runs because it was cancelled; nothing is linked. Drops the reference to
+  /// the channel.
   bool end(wait_queue chan_core::*queue) noexcept;
 
   chan_core* core() const noexcept { return core_.get(); }

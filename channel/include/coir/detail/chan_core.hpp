@@ -96,15 +96,16 @@ class alignas(64) chan_core {
            closed_.load(std::memory_order_relaxed);
   }
 
-  /// Wakes everyone. Throws closed_channel on a closed one. `kept`: the caller sees to it that the core stays until the
-  /// call is over, so that it is not here that the last handle goes; else those woken may drop it meanwhile.
+  /// Wakes all waiters. Throws closed_channel if it is closed already. `kept`: the caller makes sure that the core
+  /// exists until the call is over. Otherwise the woken waiters may drop the last handle meanwhile, so close() takes a
+  /// reference if it needs one.
   void close(bool kept = false);
 
   // ---- under the lock ----
 
   bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
 
-  /// A plain buffered send (receive) in which nobody else is concerned: what the inlined fast path handles.
+  /// A plain buffered send (receive) in which no other waiter is concerned: what the inlined fast path handles.
   bool can_put() const noexcept { return receivers.empty() && count() < capacity_ && !closed(); }
   bool can_take() const noexcept { return count() != 0 && senders.empty(); }
 
@@ -177,7 +178,7 @@ class alignas(64) chan_core {
   void destroy() noexcept;
 
  public:
-  // The first cache line: all that an operation touches, but for the values.
+  // The first cache line: all that an operation touches, except for the values.
   spin_lock lock;
 
  private:

@@ -49,7 +49,7 @@ deadline deadline_to_come(std::chrono::time_point<Clock, Duration> t) {
 
 // ---- send: moves from `value` only on success ----------------------------------------------------------------------
 
-/// Puts the value into the buffer if nobody else is concerned. The lock is held.
+/// Puts the value into the buffer if no other waiter is concerned. The lock is held.
 template <class T>
 [[gnu::always_inline]] inline bool put(chan_core& core, T& value) noexcept {
   if (!core.can_put()) [[unlikely]]

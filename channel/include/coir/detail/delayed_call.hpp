@@ -16,8 +16,8 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// Referenced by the timer and by each fiber that runs the closure; not by the alarm, whose call the timer's destructor
-/// waits out.
+/// The timer, and each fiber that runs the closure, hold a reference. The alarm holds none: the timer's destructor
+/// waits for its call.
 class delayed_call {
  public:
   delayed_call(const delayed_call&) = delete;

@@ -28,7 +28,7 @@ namespace coir::inline COIR_ABI::detail {
 
 /// An event that ends a select, beside channels and time: a stop request, the end of a task. Sleeper: arm() with no
 /// lock held; begin_wait(); look(), if true the case is ready; park; disarm() with no lock held (it waits for an ender
-/// that is just coming). An arm() that throws has left nothing armed.
+/// that is just coming). If arm() throws, nothing is armed.
 class event_waiter {
  public:
   event_waiter() = default;
@@ -75,7 +75,7 @@ class stop_waiter final : public event_waiter {
   stop_hook<callback> hook_;
 };
 
-/// The end of a task, which is there, and not joined, as long as this is armed.
+/// The end of a task. The task exists, and is not joined, as long as this is armed.
 class end_waiter final : public event_waiter {
  public:
   explicit end_waiter(task_state& of) noexcept : task_(&of) {}

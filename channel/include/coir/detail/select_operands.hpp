@@ -39,7 +39,7 @@ concept sendable = is_sendable<std::remove_cvref_t<Chan>>;
 template <class Chan>
 concept sends_void = std::is_void_v<typename std::remove_cvref_t<Chan>::value_type>;
 
-/// A channel whose handle outlives the case; or, of a temporary handle, its reference.
+/// A channel whose handle outlives the case; or the reference of a temporary handle.
 class borrowed_channel {
  public:
   explicit borrowed_channel(const chan_handle& kept) noexcept : core_(chan_access::core(kept)) {}
@@ -92,7 +92,7 @@ class timeout_operand {
   template <class Clock, class Duration>
   explicit timeout_operand(std::chrono::time_point<Clock, Duration> t) : when_(deadline_at(t)), relative_(false) {}
 
-  /// From here on a duration is a point in time, so that a select which waits again does not count from the beginning.
+  /// Makes a duration a point in time, so that a select which waits again does not count from the beginning.
   void fix() noexcept {
     if (!std::exchange(relative_, false)) return;
     when_ = deadline_after(std::chrono::nanoseconds(when_));
@@ -114,7 +114,7 @@ struct no_handler {
   constexpr void operator()(Args&&...) const noexcept {}
 };
 
-/// Of every case but a receive.
+/// Checks the handler of every case but a receive.
 template <class Handler>
 constexpr void check_plain_handler() {
   static_assert(std::is_invocable_v<Handler&>,
@@ -122,7 +122,7 @@ constexpr void check_plain_handler() {
   if constexpr (std::is_invocable_v<Handler&>) check_has_run<std::invoke_result_t<Handler&>>();
 }
 
-/// Of a send: what a T can be made from.
+/// Checks the value of a send: a T can be made from it.
 template <class T, class Value>
 constexpr void check_value() {
   static_assert(std::is_constructible_v<T, Value>,

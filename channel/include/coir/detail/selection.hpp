@@ -1,5 +1,5 @@
-// One select, from its look at the channels to its end: how a fiber or thread waits in it, and how a coroutine does.
-// The untyped core of select(), async_select() and select_set; see select_case.hpp for the invariants. Not for users.
+// One select, from its look at the channels to its end, for a fiber or thread, and for a coroutine. This is the untyped
+// core of select(), async_select() and select_set. See select_case.hpp for the invariants. Not for users.
 //
 //   step               a fiber or thread: run()     a coroutine: suspend(), then resume()
 //   arm the events     no lock held                 the same, and the deadline

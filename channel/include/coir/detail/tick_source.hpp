@@ -13,7 +13,8 @@ namespace coir::inline COIR_ABI::detail {
 /// `period` ns unless that is 0. Throws std::bad_alloc, std::system_error (no thread, if called outside a runtime).
 core_reference make_ticks(deadline due, std::int64_t period);
 
-/// No tick comes, and none is left in the channel. Whether one was to come. From anywhere.
+/// After this no tick comes, and none is left in the channel. Returns whether one was to come. May be called from
+/// anywhere.
 bool stop_ticks(chan_core& core) noexcept;
 
 /// The same, and then as make_ticks(). It throws as make_ticks() does.

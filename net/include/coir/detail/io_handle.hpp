@@ -96,7 +96,7 @@ class io_handle {
       if (late) return -1;
       if (used.wait(way, seen, what, error)) continue;
       if (error != std::errc::timed_out) return -1;
-      late = true;  // one more try: bytes may have come in time whose event is not delivered yet
+      late = true;  // one more try: bytes may have come in time, and their event is not delivered yet
     }
   }
 

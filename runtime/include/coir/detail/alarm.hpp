@@ -1,10 +1,10 @@
 // A function called once, at a deadline: what timers, tickers and deadlines of contexts are made of. Not for users: the
 // spellings here may change.
 //
-// Armed by a fiber, an alarm lies with the timers of the fiber's processor and is fired by that runtime's workers;
-// armed by a plain thread, with those of a thread of the library's own (runtime/sched/outside_timers.hpp). Either
-// counts as a pending timer: no deadlock is reported while one might still wake somebody. But it does not keep a
-// runtime from ending: an alarm that lies with a runtime that has ended is never called.
+// An alarm that a fiber arms lies with the timers of the fiber's processor, and that runtime's workers fire it. An
+// alarm that a plain thread arms lies with those of a thread of the library's own (runtime/sched/outside_timers.hpp).
+// Either counts as a pending timer: no deadlock is reported while an alarm might still wake a fiber. But it does not
+// keep a runtime from ending: an alarm that lies with a runtime that has ended is never called.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace coir::inline COIR_ABI::detail {
 struct start_record;
 struct timer_node;
 
-/// One alarm is used by one at a time: its owner's lock, if it has one, sees to that. From any thread or fiber, each
-/// time from another one if need be, and with spin locks held.
+/// An alarm is used by one thread or fiber at a time; its owner's lock, if it has one, ensures that. Each call may come
+/// from another thread or fiber, which may hold spin locks.
 class alarm {
  public:
   /// Called with nothing held, on a thread of the library; must not block, and not run code of the user.
@@ -29,13 +29,14 @@ class alarm {
   alarm(const alarm&) = delete;
   alarm& operator=(const alarm&) = delete;
 
-  /// Calls f(arg, stamp) once `when` has come; never on the caller's stack, however long it is past. This happens
+  /// Calls f(arg, stamp) once `when` has come; never on the caller's stack, even if `when` is past. arm() happens
   /// before the call of f. Not while armed (an alarm that has fired is not). f may arm it again. Throws std::bad_alloc,
   /// std::system_error (no thread).
   void arm(deadline when, function f, void* arg, std::uint64_t stamp = 0);
 
-  /// Moves an armed one to another time and stamp where it lies, which costs less than disarm() and arm(). False, and
-  /// nothing is changed, if that cannot be done: it is not armed, f is being called, or it lies with another processor.
+  /// Moves an armed alarm to another time and stamp where it lies, which costs less than disarm() and arm(). False, and
+  /// nothing is changed, if that cannot be done: the alarm is not armed, f is being called, or it lies with another
+  /// processor.
   bool move(deadline when, std::uint64_t stamp) noexcept;
 
   /// True: it was armed, and f will never be called. False: it was not armed, or f has been, or is being, called.
@@ -45,7 +46,7 @@ class alarm {
   timer_node* node_ = nullptr;  // ours unless armed or dead (timer_heap.hpp)
 };
 
-/// Ends the process with a report: for an alarm's function, which has nobody to throw to.
+/// Ends the process with a report. For an alarm's function, which cannot throw.
 [[noreturn]] void no_memory_for(const char* what) noexcept;
 
 /// A runtime by name: it may end meanwhile.

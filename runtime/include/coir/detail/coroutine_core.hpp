@@ -13,8 +13,8 @@
 //     switch exchanges them for those of the side that it leaves, whichever stack that is on: so a body may be resumed
 //     by one fiber or thread and then by another, park the fiber that it runs in, and even yield to its consumer from
 //     the body of another coroutine that it resumes.
-//  2. To all else the body is a part of the fiber or thread that resumes it: a function that it calls. The registers
-//     that hold the rounding mode, thread-local storage and cancellation are its consumer's.
+//  2. To all other code the body is a part of the fiber or thread that resumes it: a function that it calls. The
+//     registers that hold the rounding mode, thread-local storage and cancellation are its consumer's.
 //  3. It is used by one thread of execution at a time; nothing here is atomic. For ThreadSanitizer a switch orders
 //     the actions before it and after it, as a call does.
 #pragma once
@@ -47,9 +47,9 @@ namespace coir::inline COIR_ABI {
 
 /// How a generator or coroutine is made.
 struct coroutine_options {
-  /// Size of the body's stack, in bytes: 16 KiB to 1 GiB, rounded up to a power of two. Address space, of which memory
-  /// is used as far as it was touched; a guard of 64 KiB or a page more comes in addition. A body that goes beyond ends
-  /// in the guard: the process is ended. A single frame larger than the guard may step over it, unless its function was
+  /// Size of the body's stack, in bytes: 16 KiB to 1 GiB, rounded up to a power of two. This is address space; only
+  /// what is touched uses memory. A guard of 64 KiB or a page more comes in addition. A body that needs more ends in
+  /// the guard: the process is ended. A single frame larger than the guard may step over it, unless its function was
   /// compiled with -fstack-clash-protection.
   std::size_t stack_size = 256 * 1024;
 };

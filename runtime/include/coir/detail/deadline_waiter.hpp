@@ -12,9 +12,9 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// Turns a deadline into the claim of a coroutine that sleeps. Armed early, since an alarm needs memory and
-/// perhaps a thread. It has to get them before a lock is held and before the wait has begun, when others spin.
-/// Coroutine: arm() with no lock held; begin_wait(); look(); park; settle() with no lock held.
+/// Turns a deadline into the claim of a coroutine that sleeps. It is armed early, since an alarm needs memory and
+/// perhaps a thread. It has to get them before a lock is held, for which others would spin, and before the wait has
+/// begun. Coroutine: arm() with no lock held; begin_wait(); look(); park; settle() with no lock held.
 class deadline_waiter {
  public:
   /// Throws std::bad_alloc, std::system_error.
@@ -26,8 +26,8 @@ class deadline_waiter {
   /// True: the deadline has come before; do not sleep.
   bool look(std::uint64_t word) noexcept { return claim_.look(word); }
 
-  /// After the wait, or instead of it; if it has timed out the alarm's last touch was the claim. Nothing touches this
-  /// any more then.
+  /// Called after the wait, or instead of it, unless the deadline has ended the wait: then the claim was the alarm's
+  /// last touch. Nothing touches this object after it.
   void settle() noexcept {
     if (!alarm_.disarm())
       for (backoff wait; !over_.load(std::memory_order_acquire);) wait();

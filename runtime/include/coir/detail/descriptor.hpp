@@ -55,15 +55,15 @@ class alignas(64) descriptor {
   /// then.
   static descriptor& own(int fd);
 
-  /// The descriptor of a number that somebody else owns, for as long as unwatch() is not called: shared with its owner,
-  /// if that is coir, and with others who watch it. It must stay open until unwatch(). Throws as own() does, and
+  /// The descriptor of a number that another part of the program owns, until unwatch(). It is shared with its owner, if
+  /// that is coir, and with other watchers. The number must stay open until unwatch(). Throws as own() does, and
   /// std::system_error (EBADF) if its owner is closing it.
   static descriptor& watch(int fd);
   void unwatch(generation g) noexcept;
 
   /// For code that closes a number that watchers may wait for: to be called before and after the close. The watchers
-  /// are woken (`closed`), and a later watch() registers the number anew. A wait() from edges_of() before it tries
-  /// again. Nothing if coir owns it.
+  /// are woken (`closed`), and a later watch() registers the number anew. A wait() with a value of edges_of() from
+  /// before this tries again. Does nothing if coir owns the number.
   static void abandon(int fd) noexcept;
 
   /// How often that number has become ready, or was abandoned, under any owner. Starts the caller's poller.
@@ -119,8 +119,8 @@ class alignas(64) descriptor {
   io_wake wait(generation g, io_way way, std::uint32_t seen, const char* what, bool limited,
                deadline until = no_deadline, bool tried = true);
 
-  /// The deadline of limited waits, of those that are under way too. It belongs to the generation: own() begins without
-  /// one.
+  /// Sets the deadline of limited waits, also of those that are under way. It belongs to the generation: own() begins
+  /// without one.
   void set_limit(generation g, io_way way, deadline until) noexcept;
   deadline limit(io_way way) const noexcept { return limits_[index(way)].load(std::memory_order_relaxed); }
 
@@ -134,8 +134,8 @@ class alignas(64) descriptor {
   static void deliver(int fd, generation g, std::uint32_t events) noexcept;
   static void prefetch(int fd) noexcept;  // deliver() soon follows; any number
 
-  /// For a poller that is being destroyed: no descriptor is registered there any more, and all who sleep at one that
-  /// was try again elsewhere.
+  /// For a poller that is being destroyed: no descriptor is registered there any more, and the sleepers of those that
+  /// were try again elsewhere.
   static void forget(poller& gone) noexcept;
 
   /// For the table alone.

@@ -1,5 +1,5 @@
-// Waiting for several descriptors at once, as poll(2) does: for those that somebody else owns (descriptor::watch). Not
-// for users.
+// Waiting for several descriptors at once, as poll(2) does. They belong to other parts of the program
+// (descriptor::watch). Not for users.
 //
 // In a loop: look(); ask the kernel; nothing is ready: sleep(). No readiness is lost in between (descriptor.hpp,
 // invariant 1).
@@ -19,7 +19,7 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// Each descriptor of a span is watched for what it is asked for, as long as this lives, so that each turn of the loop
+/// Watches each descriptor of a span for what it is asked for, as long as this object lives. So each turn of the loop
 /// asks the kernel for nothing but its answer. A negative number is passed over.
 class descriptor_watches {
  public:

@@ -37,8 +37,8 @@ struct hook_services {
 
   deadline (*now)() noexcept;
 
-  /// Parks the fiber until the descriptor has become ready since `seen`, the deadline, or the fiber is cancelled.
-  /// `ready` may be too early, and is said too if the number was closed. `what`: for reports.
+  /// Parks the fiber until the descriptor has become ready since `seen`, the deadline has come, or the fiber is
+  /// cancelled. `ready` may come too early, and is returned also if the number was closed. `what`: for reports.
   hook_wake (*wait)(int fd, io_way way, std::uint32_t seen, const char* what, deadline until) noexcept;
 
   /// The same for several, of which none is ready: `look(arg)` asks the kernel once more when all are watched.

@@ -1,4 +1,4 @@
-// async<T> by name, for those who run a function, and must not mistake one that returns an async for one that has run.
+// Declares async<T>, for code that runs a function and must not take one that returns an async for one that has run.
 // Not for users.
 #pragma once
 
@@ -18,15 +18,16 @@ inline constexpr bool is_async = false;
 template <class T>
 inline constexpr bool is_async<async<T>> = true;
 
-/// Of a function that is called for its effect: nothing of an async runs before it is awaited or started.
+/// Checks the result of a function that is called for its effect: nothing of an async runs before it is awaited or
+/// started.
 template <class Result>
 constexpr void check_has_run() {
   static_assert(!is_async<std::remove_cvref_t<Result>>,
                 "coir: this function returns a coir::async, which nobody would run; go() it in an ordinary function");
 }
 
-/// GCC before 13 destroys twice a closure that is made within a co_await expression; which does no harm to one that
-/// captures references and numbers. `Given` as it was deduced for a forwarding reference.
+/// GCC before 13 destroys a closure twice if it is made within a co_await expression. That does no harm to a closure
+/// that captures references and numbers. `Given` as it was deduced for a forwarding reference.
 template <class Given>
 inline constexpr bool may_be_made_in_co_await =
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
@@ -35,7 +36,7 @@ inline constexpr bool may_be_made_in_co_await =
     true;
 #endif
 
-/// Of a function that is given to what is to be awaited.
+/// Checks a function that is given to an operation that is to be awaited.
 template <class Given>
 constexpr void check_made_in_co_await() {
   static_assert(may_be_made_in_co_await<Given>,

@@ -1,7 +1,7 @@
 // The values of one fiber's (or plain thread's) fiber_locals, of any type. Not for users.
 //
-// A key is a place in the tables and an id. Places are reused once their key is gone, ids never: so a value that
-// another key has left in a place is not taken for the new key's, and is destroyed when the new one needs the place, or
+// A key is a place in the tables and an id. Places are reused once their key is gone, ids never. So a value that
+// another key has left in a place is not taken for the new key's. It is destroyed when the new key needs the place, or
 // at the fiber's end.
 //
 // A table is made at a fiber's first use of any key, and destroyed at its end: a fiber that uses none pays one look at
@@ -67,8 +67,8 @@ local_table* this_locals() noexcept;
 /// Makes it if need be. Throws std::bad_alloc.
 local_table& make_locals();
 
-/// Destroys the calling fiber's values, and its table. What their destructors block on is not cancelled. For those who
-/// announce a fiber's end; it happens anyway when the fiber has ended.
+/// Destroys the calling fiber's values, and its table. What their destructors block on is not cancelled. For code that
+/// announces a fiber's end; otherwise it happens when the fiber has ended.
 void end_locals() noexcept;
 
 }  // namespace coir::detail

@@ -31,8 +31,8 @@
 //     sleeper stores the word and then loads the reasons, the canceller changes the reasons and then loads the word,
 //     with a light fence on the sleeper's side and a heavy one (membarrier) on the canceller's.
 //
-// The reasons word of a waiter: why its blocking calls are to throw `cancelled`. Not zero, and neither an uncancellable
-// section nor a lock_wait open: begin_wait() refuses.
+// The reasons word of a waiter: why its blocking calls are to throw `cancelled`. If it is not zero, and neither an
+// uncancellable section nor a lock_wait is open, begin_wait() refuses.
 //
 //   bits            set by                                          cleared by
 //   0 (for_good)    cancel_fiber(): task, group, runtime; deadlock  the next fiber on this control block, at its start
@@ -216,7 +216,8 @@ class wait_queue {
 
   wait_node* front() const noexcept { return head_.load(std::memory_order_relaxed); }
 
-  /// Pops nodes until one can be claimed; those already claimed by somebody else are skipped. Null: nobody waits.
+  /// Pops nodes until one can be claimed; skips those that another claimer has claimed already. Null: no live node is
+  /// left.
   [[gnu::always_inline]] inline wait_node* claim_front() noexcept {
     while (wait_node* n = head_.load(std::memory_order_relaxed)) {
       remove(*n);
@@ -230,7 +231,7 @@ class wait_queue {
   wait_node* tail_ = nullptr;
 };
 
-/// Where somebody waits. Both stay while somebody is queued.
+/// A place to wait at. Both exist while a waiter is queued.
 struct wait_place {
   spin_lock& lock;  ///< guards the queue
   wait_queue& queue;
@@ -282,10 +283,11 @@ void unpark(waiter& who) noexcept;
 
 // ---- waiting for locks ---------------------------------------------------------------------------------------------
 
-/// While one is open, no cancellation and no expired timeout ends the waits of its waiter: locking is no cancellation
-/// point, so that destructors of a cancelled fiber may lock. begin_wait() never refuses, and park() returns `cancelled`
-/// for one reason alone: a deadlock is certain, this wait was under way when it was found, and it is being unwound. (In
-/// an `uncancellable` section not even that.) Opened and closed by the fiber or thread itself; nests.
+/// While a lock_wait is open, no cancellation and no expired timeout ends the waits of its waiter: locking is no
+/// cancellation point, so that destructors of a cancelled fiber may lock. begin_wait() never refuses, and park()
+/// returns `cancelled` for one reason alone: a deadlock is certain, this wait was under way when it was found, and it
+/// is being unwound. (In an `uncancellable` section not even that.) Opened and closed by the fiber or thread itself;
+/// nests.
 class [[nodiscard]] lock_wait {
  public:
   explicit lock_wait(waiter& self) noexcept : self_(self) { open(self); }

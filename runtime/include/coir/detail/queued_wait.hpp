@@ -74,7 +74,7 @@ class queued_wait : public wait_node {
                                    deadline until = no_deadline) noexcept {
   waiter& self = this_waiter();
   node.who = &self;
-  // First, since a call that does not block does not look whether it is cancelled.
+  // Checked first, since a call that does not block does not look whether it is cancelled.
   if (until != no_deadline && until <= now()) {
     at.queue.remove(node);
     return wake::timed_out;
@@ -198,7 +198,7 @@ class [[nodiscard]] queue_awaiter : public async_awaiter_mark {
   }
 
  private:
-  // What suspend() leaves in the node's index: that, and how it has ended if it did not sleep.
+  // What suspend() leaves in the node's index: that it was called, and how the wait has ended if it did not sleep.
   static constexpr std::uint32_t suspended = 1;
   static constexpr std::uint32_t suspended_and(wake how) noexcept {
     return suspended + static_cast<std::uint32_t>(how);

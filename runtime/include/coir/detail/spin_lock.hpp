@@ -1,8 +1,8 @@
-// A one-byte lock for sections of a few dozen instructions. Locking costs one atomic exchange, unlocking a plain store,
-// which is why it has no queue of sleepers: a contender spins, and after a while gives its time slice away, so that a
-// holder the operating system has descheduled can go on. Must never be held while user code runs, but for the
-// moves of a channel's values (see chan.hpp), and never across a switch of fibers, but for the park protocol, which
-// unlocks it as the first act after the switch.
+// A one-byte lock for sections of a few dozen instructions. Locking costs one atomic exchange, unlocking a plain store.
+// That is why it has no queue of sleepers: a contender spins, and after a while gives its time slice away, so that a
+// holder that the operating system has descheduled can go on. It must never be held while user code runs, except for
+// the moves of a channel's values (see chan.hpp). It must never be held across a switch of fibers, except in the park
+// protocol, which unlocks it as the first act after the switch.
 // Used by layers that ThreadSanitizer instruments and by those it does not: hence always_inline.
 #pragma once
 
@@ -58,8 +58,8 @@ class spin_lock {
 extern "C" void __tsan_release(void* address);  // NOLINT: the sanitizer's interface
 extern "C" void __tsan_acquire(void* address);  // NOLINT
 
-/// The caller holds a lock that somebody else will release for it (park.hpp): ThreadSanitizer must be told here, since
-/// it takes the unlock for the other's.
+/// The caller holds a lock that another thread will release for it (park.hpp). ThreadSanitizer must be told here, since
+/// it takes the unlock for the other thread's.
 [[gnu::always_inline]] inline void announce_release(spin_lock& lock) noexcept { __tsan_release(&lock); }
 
 /// The other half, where the ordering goes through the runtime (alarms), which ThreadSanitizer does not see.
@@ -70,8 +70,8 @@ extern "C" void __tsan_acquire(void* address);  // NOLINT
 void unlock_unseen(spin_lock& lock) noexcept;
 [[gnu::always_inline]] inline void unlock_announced(spin_lock& lock) noexcept { unlock_unseen(lock); }
 
-/// What fibers have done on this thread happens before what follows: it always does, but ThreadSanitizer is not told at
-/// each switch, since that would hide races.
+/// What fibers have done on this thread happens before what follows. That is always so, but ThreadSanitizer is not told
+/// at each switch, since that would hide races.
 void acquire_own_thread() noexcept;
 [[gnu::always_inline]] inline void announce_thread_order() noexcept { acquire_own_thread(); }
 #else

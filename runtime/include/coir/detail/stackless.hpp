@@ -2,8 +2,8 @@
 // of the parking protocol (park.hpp), for awaiters and callbacks. Not for users.
 //
 // A stackless is a waiter that belongs to a start record. Whenever it is to run, the record goes to a run queue. The
-// worker that takes it out runs it as a fiber, its *carrier*, on a warm stack, until it sleeps again or ends. So asleep
-// it costs its record and its coroutine frames. Until it has ended it counts as one live fiber.
+// worker that takes it out runs it as a fiber, its *carrier*, on a warm stack, until it sleeps again or ends. So while
+// asleep it costs its record and its coroutine frames. Until it has ended it counts as one live fiber.
 //
 //   state             word                                carried_  may be touched by
 //   not begun         idle                                no        the worker that takes it out of the run queue
@@ -14,17 +14,17 @@
 //   ended             -                                   no        the owner of the record
 //
 // Invariants, beside those of park.hpp:
-//  1. The word says `waiting` only when nobody runs in the frame any more: await_suspend() links its node, notes with
-//     park() which lock to release, and returns; only when resume(), too, has returned does the carrier publish the
+//  1. The word says `waiting` only when nobody runs in the frame any more. await_suspend() links its node, notes with
+//     park() which lock to release, and returns. Only when resume(), too, has returned does the carrier publish the
 //     word and then release the lock. (To publish in await_suspend() would be right by the letter of C++20, but
 //     compilers keep temporaries of it in the frame, which may be gone by then: LLVM issue 56301.)
 //  2. After the publication the carrier touches neither frame nor record: they may be running elsewhere, or be freed.
 //     It may still release the locks that it holds: the primitive's, and transit_, which an owner takes before it
 //     frees.
-//  3. A cancellation is seen either by the carrier or by the canceller, since both look under transit_: the canceller
-//     notes the request and looks whether there is a carrier to cancel or else a word that says `waiting`; the carrier
-//     gives up being it, looks for a request and publishes. If there is one it publishes `cancelled` instead, which
-//     nobody can claim, and wakes the sleeper itself.
+//  3. A cancellation is seen either by the carrier or by the canceller, since both look under transit_. The canceller
+//     notes the request, and looks whether there is a carrier to cancel, or else a word that says `waiting`. The
+//     carrier stops being the carrier, looks for a request, and publishes. If there is a request, it publishes
+//     `cancelled` instead, which nobody can claim, and wakes the sleeper itself.
 //  4. From its beginning to its end it is in its runtime's list: for deadlocks, and for cancelling all.
 //
 // The state of a fiber that its user sees (id, name, stop_token, fiber_locals, open uncancellable sections, a
@@ -99,9 +99,9 @@ class stackless : public waiter {
   /// The reason of its wait, or of its last one.
   const void* waits_on() const noexcept { return why_.on; }
 
-  // For deadlocks (quiescence.cpp). Its depth; of one that sleeps, its stop source, if it has one. If it sleeps:
-  // cancels it for good, and marks that wait; then ends it, if it is deep enough: that one, not a later wait for a
-  // lock.
+  // For deadlocks (deadlock_unwinder.cpp): its depth; while it sleeps, its stop source, if it has one.
+  // mark_for_deadlock(): if it sleeps, cancels it for good and marks that wait. unwind_marked(): if it is deep enough,
+  // ends that wait, and not a later wait for a lock.
   std::uint8_t depth() const noexcept;
   std::optional<std::stop_source> stop_source() const noexcept;
   void mark_for_deadlock() noexcept;
@@ -140,14 +140,13 @@ class stackless : public waiter {
   mutable spin_lock transit_;  // lock order: after primitives' locks and tasks', before run queues; guards what follows
   bool carried_ = false;
   std::uint16_t record_offset_ = 0;
-  std::uint32_t deadlocked_wait_ =
-      0;  // which is to be unwound, see wait_number(); 0: none; of who holds the list's lock
+  std::uint32_t deadlocked_wait_ = 0;  // which is to be unwound, see wait_number(); 0: none; under the list's lock
   union {
     void* frame_;     // not carried: where the coroutine goes on; null for a callback
     fiber* carrier_;  // carried
   };
   std::unique_ptr<carried_over> kept_;  // while there is no carrier: name, stop source, locals, if there are any
-  // The carrier's, or while it sleeps nobody's:
+  // Touched by the carrier; by nobody while it sleeps:
   scheduler* home_;
   std::uint64_t id_ = 0;
   wait_reason why_{"nothing", nullptr};
@@ -161,8 +160,8 @@ class async_promise_mark {};
 template <class Promise>
 concept async_coroutine = std::derived_from<Promise, async_promise_mark>;
 
-/// An awaiter is derived from it, publicly or not. Only such awaiters may suspend an async: they see to it that
-/// somebody resumes it.
+/// An awaiter is derived from it, publicly or not. Only such awaiters may suspend an async: they make sure that it is
+/// resumed.
 class async_awaiter_mark {};
 
 // ---- for awaiters, in await_suspend() and await_resume() ------------------------------------------------------------

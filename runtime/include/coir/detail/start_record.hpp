@@ -22,7 +22,7 @@ class scheduler;
 
 /// What a run queue holds: a suspended fiber (`timed`: one whose wake-up latency is being measured), a record whose
 /// fiber has not started (`sized`: which is to run on a stack of a size of its own), or one that has been woken and
-/// needs but a stack to go on (stackless.hpp). Fresh ones run newest first, the others oldest first.
+/// needs only a stack to go on (stackless.hpp). Fresh ones run newest first, the others oldest first.
 struct runnable {
   enum class kind : std::uint8_t { suspended, fresh, woken, timed, sized };  // the last two: not on just any stack
 
@@ -119,7 +119,7 @@ void start(scheduler& where, start_record* record) noexcept;
 
 // ---- fibers with spawn_options -------------------------------------------------------------------------------------
 
-/// A fiber's function, behind what gives the fiber its name.
+/// A fiber's function, which first gives the fiber its name.
 template <class F>
 class named_function {
  public:

@@ -1,4 +1,4 @@
-// What concurrently, race and map_concurrently are made of. Not for users.
+// The parts of concurrently, race and map_concurrently. Not for users.
 #pragma once
 
 #include <atomic>
@@ -87,8 +87,8 @@ class branch_slot<T&> {
   T* value_ = nullptr;
 };
 
-/// `cancelled` that the branch throws itself, though nobody has cancelled it, leaves the call without its result: that
-/// is a failure, and to the caller somebody else's cancellation.
+/// If the branch itself throws `cancelled`, though nobody has cancelled it, there is no result for the call. That is a
+/// failure. To the caller it is the cancellation of another fiber.
 template <class F, class Slot>
 void run_branch(F&& f, Slot& slot) {
   try {
@@ -159,8 +159,8 @@ std::variant<racer_value<Functions>...> first_of(std::index_sequence<I...>, std:
 
 // ---- map_concurrently ----------------------------------------------------------------------------------------------
 
-/// What a fiber keeps of an element. A forward range's references stay valid while others are looked at; what else
-/// there is has to be taken along.
+/// What a fiber keeps of an element. The references of a forward range stay valid while other elements are looked at.
+/// Any other element has to be taken along.
 template <class Range>
 using kept_element = std::conditional_t<
     std::ranges::forward_range<Range> && std::is_lvalue_reference_v<std::ranges::range_reference_t<Range>>,

@@ -1,18 +1,18 @@
 // The tree behind contexts. Not for users.
 //
 // A node is a cancel_node (with_cancel, with_deadline) or a value_node. It knows its parent, which it keeps alive, and
-// its `scope`: itself or the nearest node above that can be cancelled. A cancel_node knows those whose nearest
-// cancel_node above it is, its *children*, which it does not keep.
+// its `scope`: itself or the nearest node above that can be cancelled. A cancel_node knows its *children*, the
+// cancel_nodes of which it is the nearest one above. It does not keep them.
 //
-// Two counts. *Handles*: contexts, cancel functions, nodes below, and the done channel as long as somebody has it. With
-// the last one a node leaves the tree: nobody could tell any more whether it is cancelled. *Memory*, of a cancel_node:
-// all handles together, its alarm while that may ring, and a thread that is about to end it from above.
+// There are two counts. *Handles*: contexts, cancel functions, nodes below, and the done channel as long as it has a
+// handle. With the last one a node leaves the tree, because nobody could tell any more whether it is cancelled.
+// *Memory*, of a cancel_node: all handles together, its alarm while that may ring, and a thread that is about to end it
+// from above.
 //
 //   state of a cancel_node     by
 //   live -> ended              the first of: its cancel function, its alarm, the ender of the node above. It takes the
-//   list
-//                              of children, closes the channel, ends the children next, and takes the node off its
-//                              parent's list when all below it have ended
+//                              list of children, closes the channel, ends the children next, and takes the node off
+//                              its parent's list when all below it have ended
 //   live, ended -> gone        the last handle's drop; the node leaves its parent's list then, if it has not
 //
 // Locks: each cancel_node has one; a child's may be held when its parent's is taken, never the other way round. Nothing
@@ -51,7 +51,8 @@ class context_node {
   context_node& operator=(const context_node&) = delete;
 
   void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
-  /// Of this node, and of those above that only it has kept. Without recursion: trees may be deep.
+  /// Drops a handle of this node, and those of the nodes above that only it has kept. Without recursion: trees may be
+  /// deep.
   void drop_handle() noexcept;
 
   const context_node* parent() const noexcept { return parent_; }
@@ -112,7 +113,8 @@ class cancel_node final : public context_node {
   deadline until() const noexcept { return until_; }
   recv_chan<void> done();
 
-  /// Ends this node and all below it, unless it has ended; returns when all of them have, by whomever.
+  /// Ends this node and all below it, unless it has ended. Returns when all of them have ended, whichever thread has
+  /// ended them.
   void end(state how, const std::exception_ptr& cause) noexcept { end_all(how, cause, false); }
 
  private:
@@ -121,7 +123,7 @@ class cancel_node final : public context_node {
   cancel_node(context_node* parent, deadline until) noexcept;
   ~cancel_node() override = default;
 
-  // The last to let go may be its alarm, on a thread of the library, where no operator delete of the user's may run.
+  // The alarm may release the memory last, on a thread of the library, where no operator delete of the user's may run.
   static void* operator new(std::size_t bytes) { return allocate_record(bytes, alignof(cancel_node)); }
   static void operator delete(void* p) noexcept { free_record(p, sizeof(cancel_node), alignof(cancel_node)); }
 
@@ -161,7 +163,7 @@ class cancel_node final : public context_node {
   bool entered_ = false;
 };
 
-/// Keys are compared by == within their type; strings in whatever form as std::string.
+/// Keys are compared by == within their type. Strings of any form are compared as std::string.
 template <class K>
 using context_key =
     std::conditional_t<std::is_same_v<std::decay_t<K>, const char*> || std::is_same_v<std::decay_t<K>, char*> ||

@@ -72,7 +72,7 @@ class countdown {
     countdown* of_;
   };
 
-  /// One that subtracts n first.
+  /// A wait that subtracts n first.
   class arrival final : public zero_wait {
    public:
     arrival(countdown& of, count_type n) noexcept : zero_wait(of), n_(n) {}

@@ -5,9 +5,9 @@
 // a helper, ends the call: over() is true from then on, the blocking calls of all members throw `cancelled`, and lead()
 // rethrows it when every helper has ended. Later failures are dropped.
 //
-// `cancelled` that leaves a helper's work is never the leader's. If the helper was cancelled, its canceller tells the
-// leader too, or was told by it, or helpers_.wait() knows; so the helper interrupts nobody. If the work has thrown it
-// itself, that is a failure, task_cancelled.
+// If `cancelled` leaves a helper's work, that is never the leader's `cancelled`. If the helper was cancelled, its
+// canceller tells the leader too, or was told by it, or helpers_.wait() knows. So the helper interrupts nobody. If the
+// work has thrown it itself, that is a failure, task_cancelled.
 //
 // Invariant: the leader stays inside lead(), or the crew's destructor, until the last helper has ended. So a helper may
 // use the leader's frame, and a failed helper may interrupt the leader with expire(). The leader takes that
@@ -71,7 +71,7 @@ class crew {
     end();
   }
 
-  /// Whether somebody has failed.
+  /// Whether a member has failed.
   bool over() const noexcept { return over_.load(std::memory_order_relaxed); }
 
  private:
@@ -82,7 +82,7 @@ class crew {
   waiter& leader_;
   std::atomic<bool> over_{false};
   std::atomic<bool> failed_{false};
-  // Both are written by the first that fails, and read when all have ended.
+  // Both are written by the first member that fails, and read when all have ended.
   bool interrupted_ = false;
   std::exception_ptr error_;
   task_group helpers_;
@@ -91,7 +91,7 @@ class crew {
 /// Throws `cancelled` if the calling fiber's next blocking call would.
 void check_cancelled();
 
-/// For a member that computes: lets other fibers run if 5 ms have passed since `began`, which then begins anew. That is
+/// For a member that computes: lets other fibers run if 5 ms have passed since `began`, which is then set anew. That is
 /// less than options::time_slice, so that the runtime need not retake the processor. `time` is now(); returns now() as
 /// it is afterwards.
 std::int64_t end_turn(std::int64_t& began, std::int64_t time);

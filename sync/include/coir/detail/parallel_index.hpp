@@ -1,4 +1,4 @@
-// What the parallel forms run over, as numbers from 0 on: integers, iterators, functions. Not for users.
+// The ranges that the parallel forms run over, as numbers from 0 on: integers, iterators, functions. Not for users.
 #pragma once
 
 #include <concepts>

@@ -2,18 +2,19 @@
 // the calling fiber and helpers. Not for users.
 //
 // Each member has a *share*, a range of numbers, and works through it from its first number on, a chunk at a time. A
-// chunk is as large as what takes some 20 us, but at most an eighth of the share, and one number at first. A member
-// without a share takes the upper half of the largest one. Nothing is divided beforehand: a helper is started only when
-// a processor has nothing to do, which the members look for between two chunks, and all of them together are never more
-// than the processors. With one processor that leaves a loop over chunks.
+// chunk takes some 20 us, but is at most an eighth of the share, and one number at first. A member without a share
+// takes the upper half of the largest one. Nothing is divided beforehand. A helper is started only when a processor has
+// nothing to do, which the members look for between two chunks. There are never more members than processors. With one
+// processor that leaves a loop over chunks.
 //
-// Why a loop that ends as a plain loop ends in parallel too: the lowest number whose body has not ended is either being
+// A loop that ends as a plain loop ends in parallel too. The lowest number whose body has not ended is either being
 // run, or at the front of the share of a member that is between two chunks. So a body that waits for what the bodies
 // before it do is served. A failure leaves numbers out, so it cancels the bodies that wait (crew.hpp).
 //
-// Rejected: to cut the range into chunks at the start (their size is a guess, and 14 us are paid for each wake-up even
-// if the loop takes 5), and to hand a half to a new fiber whenever a processor is idle (the rest of the range of a body
-// that blocks would wait for it).
+// Rejected: to cut the range into chunks at the start. Their size is a guess, and 14 us are paid for each wake-up even
+// if the loop takes 5.
+// Rejected: to hand a half to a new fiber whenever a processor is idle. The rest of the range of a body that blocks
+// would wait for it.
 //
 // Lock order: members_lock_ before a share's; both are innermost otherwise.
 #pragma once

@@ -7,9 +7,9 @@
 //   not contended    a caller takes permits, or gives them back, by one exchange of the word
 //   contended        only the holder of the lock changes the word. It clears the mark when it leaves an empty queue
 //
-// Invariant, whenever the lock is free: the first in the queue asks for more permits than are free, or has given up
-// (its wait was claimed by a timer or a canceller) and is about to come for the lock, to remove itself and let others
-// pass. So a newcomer that finds a queue must join it; and every change (a release, or a waiter's removal) ends
+// Invariant, whenever the lock is free: the first waiter in the queue asks for more permits than are free, or has given
+// up. (Its wait was then claimed by a timer or a canceller, and it is about to take the lock, to remove itself and let
+// others pass.) So a newcomer that finds a queue must join it, and every change (a release, or a waiter's removal) ends
 // with grant(). A granted waiter has its permits from the claim on, whatever comes later.
 //
 // The owner of a permit may destroy the object, although the thread that has cleared the mark holds the lock for a
@@ -71,7 +71,7 @@ class permits {
     count wanted_;
   };
 
-  /// The same, blocking: false if the deadline came first. Throws `cancelled`, holding nothing; of a lock only when a
+  /// The same, blocking. False if the deadline came first. Throws `cancelled`, holding nothing; for a lock, only when a
   /// deadlock is unwound.
   bool acquire(count n, deadline until = no_deadline) {
     decide(operation::acquire, this);

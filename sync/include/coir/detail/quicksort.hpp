@@ -1,17 +1,17 @@
 // parallel_sort's algorithm: a quicksort whose parts go to other members of a crew as long as processors have nothing
 // to do. Not for users.
 //
-// Each member keeps the parts that it has put off on a stack of its own, and sorts the smaller of two first. Between
-// two parts it looks for a processor without work, and gives away the oldest part, which is the largest, as a helper's
-// first. With one processor that leaves a sequential sort.
+// Each member keeps the parts that it has put off on a stack of its own, and sorts the smaller of two parts first.
+// Between two parts it looks for a processor without work. If there is one, it gives the oldest part, which is the
+// largest, to a new helper. With one processor that leaves a sequential sort.
 //
 // Each step may rely on this: the element before a part, if there is one, is a pivot in its final place, which is not
-// touched any more. If it equals the new pivot, the part's elements are not less than it, so those equal to it come
-// first and are done: many equal elements make the sort faster. A partition that is badly out of balance uses up some
-// of the part's budget; with none left std::sort takes over, whose worst case is n log n.
+// touched any more. If it equals the new pivot, the part's elements are not less than it. Those equal to it then come
+// first and are done, so many equal elements make the sort faster. A partition that is badly out of balance uses up
+// some of the part's budget. With none left std::sort takes over, whose worst case is n log n.
 //
-// The partition is by blocks (Edelkamp and Weiss, "BlockQuicksort", 2016): the outcomes of a block's comparisons are
-// written down as offsets, without a branch that could be mispredicted, and swaps follow. So a comparison that throws
+// The partition is by blocks (Edelkamp and Weiss, "BlockQuicksort", 2016). The outcomes of a block's comparisons are
+// written down as offsets, without a branch that could be mispredicted. The swaps follow. So a comparison that throws
 // leaves every element in the range.
 #pragma once
 
@@ -57,8 +57,8 @@ class sort_crew {
     std::size_t sorted_ = 0;
   };
 
-  /// After `elements` were partitioned or sorted. True: a processor has nothing to do. Now and then lets other fibers
-  /// run; throws `cancelled`.
+  /// Called after `elements` were partitioned or sorted. True: a processor has nothing to do. Now and then it lets
+  /// other fibers run. Throws `cancelled`.
   bool look_up(progress& own, std::size_t elements) {
     own.sorted_ += elements;
     return own.sorted_ >= between_looks && look_up_now(own);
@@ -103,7 +103,7 @@ class quicksort {
   static constexpr std::size_t small = 192;  // for std::sort
   static constexpr std::size_t worth_giving = 2048;
   static constexpr std::size_t block = 64;
-  /// Copied while others are compared with it, since the compiler cannot know that it stays.
+  /// Such a value is copied while others are compared with it, since the compiler cannot know that it stays the same.
   static constexpr bool cheap_value = std::is_trivially_copyable_v<value> && sizeof(value) <= 16;
 
   void sort(part now) {
@@ -209,7 +209,7 @@ class quicksort {
       left_begin += pairs;
       right_begin += pairs;
     }
-    // Of a block that is not done: the elements before its first wrong one are right.
+    // In a block that is not done, the elements before its first wrong one are right.
     if (left_begin != left_end) left = left_block + wrong_left[left_begin];
     if (right_begin != right_end) right = right_block - (wrong_right[right_begin] - 1);
     return std::partition(left, right, is_less);

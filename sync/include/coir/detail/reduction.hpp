@@ -1,11 +1,12 @@
-// How parallel_reduce puts results together: a binary tree over *leaves*, runs of equally many elements. Its shape
-// depends on the number of elements alone (and on a given grain), so that the result, of floating-point sums too, is
-// the same on one processor and on sixty-four. Not for users.
+// How parallel_reduce puts results together: by a binary tree over *leaves*, runs of equally many elements. Its shape
+// depends only on the number of elements (and on a given grain). So the result, of floating-point sums too, is the same
+// on one processor and on sixty-four. Not for users.
 //
-// A node is named by its level and its place there; it covers the leaves from place << level on, 1 << level of them or
-// as many as there are. Two nodes have one parent, and meet at the first leaf of the right one. The one that comes to
-// the meeting first leaves its value there and goes; the second takes it, combines the two, left before right, and goes
-// on to the next meeting. So there are never more values than members have left behind on their ways up.
+// A node is named by its level and its place there. It covers the leaves from place << level on, 1 << level of them or
+// as many as there are. Two nodes have one parent, and meet at the first leaf of the right one. The member that comes
+// to the meeting first leaves its node's value there and goes. The second member takes it, combines the two, left
+// before right, and goes on to the next meeting. So there are never more values than members have left behind on their
+// ways up.
 #pragma once
 
 #include <algorithm>
@@ -89,7 +90,7 @@ class reduction {
     }
   }
 
-  /// Of a node whose leaves are all there.
+  /// The value of a node whose leaves are all there.
   T value_of(node n) {
     if (n.level == 0) return leaf(n.place);
     T left = value_of({n.level - 1, n.place * 2});

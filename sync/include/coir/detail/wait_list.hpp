@@ -1,5 +1,5 @@
-// A lock and the first-come-first-served queue of waiters that it guards, with the two steps of waking. Everything in
-// this layer that waits is made of it (mutex only of its parts, since its lock is taken in other ways too). The
+// A lock and the first-come-first-served queue of waiters that it guards, with the two steps of waking. Every primitive
+// of this layer that waits uses it (mutex uses only its parts, since its lock is taken in other ways too). The
 // sleepers' side is that of queued_wait.hpp, for fibers, threads and coroutines alike. Not for users.
 //
 //   waker
@@ -90,7 +90,7 @@ class wait_list {
     }
   }
 
-  /// Unlinks the node; false if its sleeper has been claimed otherwise.
+  /// Unlinks and claims the node. False if something else has claimed its sleeper.
   [[nodiscard]] bool claim(wait_node& node, wake_list& wakes) noexcept {
     queue_.remove(node);
     if (!node.who->claim(node)) return false;

@@ -1,7 +1,7 @@
 // The executor of an asio_stream: Asio wants every stream to have one. Not for users.
 //
-// What is submitted runs in a fiber of its own, so nothing waits for an io_context that nobody runs. The context is one
-// all the same: asio::ssl::stream looks there for the service of its timers, which it needs only for asynchronous
+// Submitted work runs in a fiber of its own, so nothing waits for an io_context that nobody runs. But the context is an
+// io_context, because asio::ssl::stream looks there for the service of its timers, which it needs only for asynchronous
 // functions. In an io_context that service has no thread; a plain execution_context would start one.
 #pragma once
 

@@ -1,18 +1,18 @@
-// An asynchronous operation of Boost.Asio that a fiber waits for: what use_fiber is made of. Not for users.
+// An asynchronous operation of Boost.Asio that a fiber waits for; use_fiber is made of it. Not for users.
 //
 // The *operation* is shared by the fiber and the *handler* that Asio has. The handler leaves its arguments in it and
-// wakes the fiber; a handler that is destroyed without a call (its io_context is) wakes it too. Its intermediate steps
-// go through *step_executor*, which the handler is associated with: the executor that they would have run on anyway,
-// but each runs under the operation's lock.
+// wakes the fiber. A handler that is destroyed without a call (its io_context is destroyed) wakes it too. The handler's
+// intermediate steps go through *step_executor*, which the handler is associated with. It is the executor that they
+// would have run on anyway, but each step runs under the operation's lock.
 //
 // Invariants:
-//  1. The fiber goes on only when the handler has been called or destroyed: the buffers are on its stack. Cancelled, it
-//     emits the cancellation signal and waits on. The one exception is the unwinding of a deadlock: then there is no
-//     thread that could run the handler.
-//  2. turn_ is held by each step and by the emission. A cancellation signal is not safe for threads: steps put their
-//     handlers into its slot, and what such a handler refers to may be gone when the last step is over (done_). The
-//     initiating function runs before the fiber waits, so before the emission.
-//  3. done_ is set once, under lock_, by the handler; that is followed by the unpark of a waiter that it has claimed.
+//  1. The fiber goes on only when the handler has been called or destroyed, because the buffers are on the fiber's
+//     stack. If it is cancelled, it emits the cancellation signal and waits on. The one exception is the unwinding of a
+//     deadlock: then there is no thread that could run the handler.
+//  2. turn_ is held by each step and by the emission, because a cancellation signal is not safe for threads: steps put
+//     their handlers into its slot, and what such a handler refers to may be gone when the last step is over (done_).
+//     The initiating function runs before the fiber waits, so before the emission.
+//  3. The handler sets done_ once, under lock_. After that it unparks the waiter, if it has claimed one.
 //  4. turn_ comes before lock_ in the lock order. It is recursive: an emission may run the last step.
 #pragma once
 
@@ -46,7 +46,7 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// What Asio can be told about an operation that is under way: its end. Before Boost 1.77 there was nothing.
+/// Tells Asio to end an operation that is under way. Before Boost 1.77 that is not possible.
 class operation_canceller {
  public:
 #if BOOST_VERSION >= 107700
@@ -175,7 +175,7 @@ class fiber_operation final : public asio_operation {
     const bool told = wait();
     if (values_) return value::of(std::move(*values_));
     if (exception_) rethrow(told);
-    // By whatever error: operations have several for it, as experimental::error::channel_cancelled.
+    // Whatever the error is: operations have several for it, as experimental::error::channel_cancelled.
     if (told && error_) throw_cancelled();
     if (error_) throw boost::system::system_error(error_);
     throw boost::system::system_error(boost::asio::error::operation_aborted, "coir: the operation was given up");
@@ -226,7 +226,7 @@ struct fiber_operation_of<std::exception_ptr, Arguments...> {
 
 // ---- what Asio has -------------------------------------------------------------------------------------------------
 
-/// Called or destroyed once, by whatever thread or fiber; move-only.
+/// Called or destroyed once, by any thread or fiber. Move-only.
 template <class Operation>
 class fiber_handler {
  public:
@@ -255,7 +255,7 @@ class fiber_handler {
   std::shared_ptr<Operation> operation_;
 };
 
-/// `Inner`, but that what it runs are steps of an operation.
+/// `Inner`, except that what it runs are steps of an operation.
 template <class Inner>
 class step_executor {
  public:
