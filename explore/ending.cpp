@@ -8,6 +8,7 @@
 #include <coir/detail/abi.hpp>
 #include <coir/this_fiber.hpp>
 
+#include "base/sanitizer.hpp"
 #include "engine.hpp"
 #include "fiber/waiter_access.hpp"
 #include "sched/switch.hpp"
@@ -120,6 +121,7 @@ void engine::decide_while_ending(fiber& self, worker& w, operation what, bool po
 
 void engine::abandon(fiber& self, worker& w) {
   abandoned_ = true;
+  tsan_release(home_);  // pairs with end()
   for (;;) {
     w.enter();
     home_->switch_away_to(nullptr, self, w, *processor_);

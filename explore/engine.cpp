@@ -15,6 +15,7 @@
 #include "base/report.hpp"
 #include "base/sanitizer.hpp"
 #include "sched/switch.hpp"
+#include "unobserved.hpp"
 
 namespace coir::inline COIR_ABI::detail {
 
@@ -81,6 +82,7 @@ outcome& engine::observe(const std::function<void()>& main, chooser& how, source
 }
 
 void engine::begin() {
+  const unobserved bookkeeping;
   if (world_ == nullptr) {
     world_ = std::make_unique<world>(*this);
     home_ = world_->home.get();
@@ -127,6 +129,7 @@ void engine::begin() {
 }
 
 void engine::work(const std::function<void()>& main, source_location at) {
+  const unobserved bookkeeping;
   set_current_worker(worker_);
   home_->start(make_record<go_record<main_call>>(main_call{main}, at));
   for (;;) {
@@ -156,6 +159,7 @@ void engine::resume(runnable& r) {
 }
 
 void engine::end() {
+  const unobserved bookkeeping;
   tsan_acquire(home_);  // what the fibers of this schedule did, before those of the next
   if (!ending_ && assertions_.any()) fail(failure_kind::assertion, {});
   if (outcome_.kind == failure_kind::assertion) outcome_.what = assertions_.text();
@@ -233,6 +237,7 @@ std::uint32_t engine::ask(const turn& t) noexcept {
 }
 
 std::uint32_t engine::choose(operation what, std::uint32_t n) noexcept {
+  const unobserved bookkeeping;
   const fiber* const f = worker_->current;
   note(what, f != nullptr ? f->turn_number : 0, n);
   if (n <= 1 || ending_) return 0;
@@ -250,6 +255,7 @@ candidate engine::take(std::size_t i) noexcept {
 }
 
 void engine::can_run(runnable& r) noexcept {
+  const unobserved bookkeeping;
   if (r.turn_number == 0 || r.has_not_started()) {
     r.turn_number = ++numbers_;
     how_->begins(r.turn_number);
@@ -259,6 +265,7 @@ void engine::can_run(runnable& r) noexcept {
 
 // The running fiber blocks or ends, or nothing runs.
 runnable* engine::pick() noexcept {
+  const unobserved bookkeeping;
   if (ending_) return pick_ending();
   if (waiting_.empty()) return nullptr;
   const turn t{waiting_.data(), static_cast<std::uint32_t>(waiting_.size()), 0, false, false, timer_due()};
@@ -271,6 +278,7 @@ runnable* engine::pick() noexcept {
 }
 
 void engine::decide(fiber& self, worker& w, operation what, const void* on, bool polled) {
+  const unobserved bookkeeping;
   if (ending_) return decide_while_ending(self, w, what, polled);
   ++outcome_.steps;
   note(what, self.turn_number, polled ? 1 : 0);
@@ -311,6 +319,7 @@ void engine::preempt(fiber& self, worker& w, runnable* r) {
 bool engine::keeps_stack([[maybe_unused]] fiber& of) noexcept {
 #if defined(COIR_TSAN)
   // To ThreadSanitizer, what ran on it happens before what runs there next.
+  const unobserved bookkeeping;
   kept_.push_back(&of);
   return true;
 #else
@@ -321,6 +330,7 @@ bool engine::keeps_stack([[maybe_unused]] fiber& of) noexcept {
 // ---- failures ------------------------------------------------------------------------------------------------------
 
 void engine::failed(const std::exception_ptr& error) noexcept {
+  const unobserved bookkeeping;
   if (!ending_) fail(failure_kind::exception, describe(error));
 }
 

@@ -1,7 +1,11 @@
 // Explorations: what they find, that they find it again, and what they report.
 #include <coir/explore.hpp>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -76,8 +80,8 @@ TEST(Explore, FindsALostUpdate) {
 TEST(Explore, PctInterruptsAFiberInFavourOfOneThatHasYielded) {
   const coir::exploration e = coir::explore({.schedules = 1000, .strategy = coir::pct(2)}, [] {
     coir::mutex lock;
-    int begun = 0;
-    int ended = 0;
+    std::atomic<int> begun = 0;
+    std::atomic<int> ended = 0;
     auto worker = coir::spawn([&] {
       ++begun;
       lock.lock();
@@ -96,11 +100,12 @@ TEST(Explore, PctInterruptsAFiberInFavourOfOneThatHasYielded) {
 TEST(Explore, PctLetsTheFirstInterruptedFiberGoOnLast) {
   const coir::exploration e = coir::explore({.schedules = 10'000, .strategy = coir::pct(3)}, [] {
     coir::mutex lock;
-    std::string order;
+    std::array<std::atomic<char>, 6> order{};
+    std::atomic<std::size_t> steps = 0;
     const auto two_steps = [&](char first, char second) {
-      order += first;
+      order[steps++] = first;
       lock.lock();
-      order += second;
+      order[steps++] = second;
       lock.unlock();
     };
     auto a = coir::spawn([&] { two_steps('a', 'A'); });
@@ -109,7 +114,7 @@ TEST(Explore, PctLetsTheFirstInterruptedFiberGoOnLast) {
     a.get();
     b.get();
     c.get();
-    if (order == "abcCBA") throw std::runtime_error("nested");
+    if (std::equal(order.begin(), order.end(), "abcCBA")) throw std::runtime_error("nested");
   });
   EXPECT_EQ(e.kind(), failure_kind::exception) << e;
 }

@@ -1,6 +1,7 @@
 // Each way in which a schedule fails, and that the next ones are not disturbed by it.
 #include <coir/explore.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <string>
@@ -153,7 +154,7 @@ TEST(ExploreTime, IsVirtualAndTheSameInEachSchedule) {
 TEST(ExploreTime, TimersOfOneInstantFireInEveryOrder) {
   bool first_was[2] = {false, false};
   const coir::exploration e = coir::explore({.schedules = 1000, .strategy = coir::dfs(0)}, [&] {
-    int order = 0;
+    std::atomic<int> order = 0;
     coir::wait_group both;
     for (const int i : {0, 1})
       both.go([&, i] {
@@ -169,7 +170,7 @@ TEST(ExploreTime, TimersOfOneInstantFireInEveryOrder) {
 
 TEST(ExploreTime, SettleWaitsUntilTheOthersAreBlocked) {
   const coir::exploration e = coir::explore({.schedules = 200, .strategy = coir::random_walk()}, [] {
-    int steps = 0;
+    std::atomic<int> steps = 0;
     coir::go([&] {
       for (; steps < 5; ++steps) coir::yield();
     });

@@ -2,6 +2,7 @@
 // be found, so that the explorations are known to look.
 #include <coir/explore.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <stdexcept>
@@ -75,11 +76,11 @@ TEST(ExplorePrimitives, SingleFlightRunsOnceAtATime) {
 
 TEST(ExplorePrimitives, NoChildOutlivesItsGroup) {
   const coir::exploration e = coir::explore(some, [] {
-    int alive = 0;
+    std::atomic<int> alive = 0;
     const auto child = [&] {
       struct counted {
-        int& n;
-        explicit counted(int& of) : n(of) { ++n; }
+        std::atomic<int>& n;
+        explicit counted(std::atomic<int>& of) : n(of) { ++n; }
         ~counted() { --n; }
       } const self(alive);
       coir::sleep_for(1s);

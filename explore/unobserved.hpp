@@ -1,0 +1,31 @@
+// While one lives, ThreadSanitizer does not take note of what this fiber reads and writes. Explorations are not
+// instrumented, but the allocator and memmove() always report to it. Without this it would take the bookkeeping of an
+// exploration, which all fibers do in turn on one thread, for races between them. An acquire and release instead would
+// order the fibers, and so hide the races of the program.
+#pragma once
+
+#include <coir/detail/abi.hpp>
+
+#if defined(COIR_TSAN)
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+}
+#endif
+
+namespace coir::inline COIR_ABI::detail {
+
+class unobserved {
+ public:
+#if defined(COIR_TSAN)
+  unobserved() noexcept { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }  // and writes
+  ~unobserved() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
+#else
+  unobserved() noexcept {}
+  ~unobserved() {}
+#endif
+  unobserved(const unobserved&) = delete;
+  unobserved& operator=(const unobserved&) = delete;
+};
+
+}  // namespace coir::detail
