@@ -8,7 +8,7 @@ import sys
 def prose(text):
     """Escapes what Doxygen would take for a tag or a link, but not in `code`."""
     parts = text.split("`")
-    parts[::2] = [re.sub(r"(?<!\\)([<#@])", r"\\\1", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"(?<!\\)([<#@]|(?<!\w)::(?=\w))", r"\\\1", part) for part in parts[::2]]
     return "`".join(parts)
 
 
@@ -20,6 +20,11 @@ def opening_line(text):
 with open(sys.argv[1], encoding="utf-8") as header:
     lines = header.read().split("\n")
 
+for number, line in enumerate(lines):  # friends that the reader does not see
+    if re.match(r"\s*friend .*detail::", line):
+        lines[number] = ""
+        if re.match(r"\s*template <.*>$", lines[number - 1]):
+            lines[number - 1] = ""
 end = next((number for number, line in enumerate(lines) if not line.startswith("//")), len(lines))
 if end:
     sys.stdout.write("/** @file\n")  # in place of the line of #pragma once
