@@ -34,4 +34,5 @@ for number, line in enumerate(lines):
     elif not (end and line == "#pragma once"):
         if comment := re.match(r"(.*?///<?)(.*)$", line):
             line = comment[1] + prose(comment[2])
+        line = line.replace("coir::inline COIR_ABI", "coir")  # programs do not write it
         sys.stdout.write(line + ("\n" if number + 1 < len(lines) else ""))
