@@ -59,7 +59,7 @@ test-%: build-%
 	ctest --preset $* -j $(JOBS)
 
 # Links between pages and to parts of pages are checked by Doxygen.
-docs: platform-packages
+docs: packages
 	@mkdir -p build/docs
 	COIR_DOCS_OUTPUT=build/docs \
 	COIR_VERSION=$$(sed -n 's/^.define COIR_VERSION_[MP][AI][JNT][A-Z]* //p' runtime/include/coir/version.hpp | paste -sd.) \

@@ -20,6 +20,17 @@ def opening_line(text):
 with open(sys.argv[1], encoding="utf-8") as header:
     lines = header.read().split("\n")
 
+# Base classes in detail whose members are those of public classes: here they are in coir.
+bases = r"(send_members|recv_members|byte_stream|io_owner)\b"
+whole = "namespace coir::inline COIR_ABI::detail {" in lines
+for number, line in enumerate(lines):
+    if re.match("class " + bases, line):
+        first = number
+        while lines[first - 1].startswith(("///", "template <")):
+            first -= 1
+        lines[first - 1] += "} namespace coir {" if whole else "}"
+        lines[lines.index("};", number)] += "} namespace coir::detail {" if whole else " namespace detail {"
+    lines[number] = re.sub("detail::" + bases, r"\1", lines[number])
 for number, line in enumerate(lines):  # friends that the reader does not see
     if re.match(r"\s*friend .*detail::", line):
         lines[number] = ""
