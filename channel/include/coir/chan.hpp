@@ -64,21 +64,26 @@ using stored = std::conditional_t<std::is_void_v<T>, unit, T>;
 /// The members that all three kinds of handle have.
 class chan_handle {
  public:
-  /// len(): how many values are buffered; the number may be out of date when the caller sees it. cap(): how many values
-  /// can be buffered. Both are 0 for the nil channel. Neither blocks.
+  /// How many values are buffered. The number may be out of date when the caller sees it. 0 for the nil channel. Does
+  /// not block.
   std::size_t len() const noexcept {
     detail::decide(detail::operation::look_at_channel, core());
     return core() != nullptr ? core()->count() : 0;
   }
+  /// How many values can be buffered. 0 for the nil channel. Does not block.
   std::size_t cap() const noexcept { return core() != nullptr ? core()->capacity() : 0; }
 
+  /// Whether this is the nil channel. Does not block.
   bool is_nil() const noexcept { return core() == nullptr; }
+  /// Whether this is not the nil channel.
   explicit operator bool() const noexcept { return core() != nullptr; }
 
  protected:
   chan_handle() noexcept = default;
+  /// Takes over a reference to a channel; null: the nil channel.
   explicit chan_handle(core_reference core) noexcept : core_(std::move(core)) {}
 
+  /// The channel; null: the nil channel.
   chan_core* core() const noexcept { return core_.get(); }
 
  private:
@@ -98,10 +103,12 @@ struct chan_access {
   }
 };
 
+/// How a send ended that did not wait.
 inline send_status sent(attempt a) noexcept {
   return a == attempt::done ? send_status::done : a == attempt::closed ? send_status::closed : send_status::would_block;
 }
 
+/// How a receive ended; `if_not`: the status of one that got nothing from an open channel.
 inline recv_status received(attempt a, recv_status if_not) noexcept {
   return a == attempt::done ? recv_status::done : a == attempt::closed ? recv_status::closed : if_not;
 }
@@ -115,6 +122,7 @@ class send_members {
   /// Sends. Blocks until a receiver has taken the value or the buffer has room. Throws closed_channel if the channel is
   /// closed, also if that happens meanwhile. An rvalue is then left as it was.
   void send(T&& value) const { detail::send<T>(core(), value); }
+  /// The same with a copy of the value. Also throws what making the copy throws.
   void send(const T& value) const requires std::is_copy_constructible_v<T> {
     T copy(value);
     detail::send<T>(core(), copy);
@@ -123,6 +131,8 @@ class send_members {
   /// Sends if that is possible at once. Never blocks. An rvalue is moved from only if the result is `done`; otherwise
   /// it is left as it was. An lvalue is copied.
   send_status try_send(T&& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
+  /// The same with a copy of the value, which is not made if the channel is seen to have no room. Throws what making
+  /// the copy throws.
   send_status try_send(const T& value) const requires std::is_copy_constructible_v<T> {
     if (core() == nullptr || !core()->may_send()) return send_status::would_block;  // then nothing is copied
     T copy(value);
@@ -136,15 +146,18 @@ class send_members {
   bool send_for(T&& value, std::chrono::duration<Rep, Period> d) const {
     return detail::send_until<T>(core(), value, [&] { return deadline_after(d); });
   }
+  /// The same with a copy of the value. Also throws what making the copy throws.
   template <class Rep, class Period>
   bool send_for(const T& value, std::chrono::duration<Rep, Period> d) const requires std::is_copy_constructible_v<T> {
     T copy(value);
     return send_for(std::move(copy), d);
   }
+  /// As send_for(), but waits no longer than until t.
   template <class Clock, class Duration>
   bool send_until(T&& value, std::chrono::time_point<Clock, Duration> t) const {
     return detail::send_until<T>(core(), value, [&] { return deadline_to_come(t); });
   }
+  /// The same with a copy of the value. Also throws what making the copy throws.
   template <class Clock, class Duration>
   bool send_until(const T& value,
                   std::chrono::time_point<Clock, Duration> t) const requires std::is_copy_constructible_v<T> {
@@ -178,29 +191,42 @@ class send_members {
 template <class Handle>
 class send_members<Handle, void> {
  public:
+  /// Sends. Blocks until a receiver has come or the buffer has room. Throws closed_channel if the channel is closed,
+  /// also if that happens meanwhile, and `cancelled`.
   void send() const {
     unit token;
     detail::send<unit>(core(), token);
   }
+  /// Sends if that is possible at once. Never blocks.
   send_status try_send() const noexcept {
     unit token;
     return sent(detail::try_send<unit>(core(), token));
   }
+  /// Sends, but waits no longer than d. Returns false if the time was over first. If the time is over already, it tries
+  /// once. Throws closed_channel and `cancelled`.
   template <class Rep, class Period>
   bool send_for(std::chrono::duration<Rep, Period> d) const {
     unit token;
     return detail::send_until<unit>(core(), token, [&] { return deadline_after(d); });
   }
+  /// As send_for(), but waits no longer than until t.
   template <class Clock, class Duration>
   bool send_until(std::chrono::time_point<Clock, Duration> t) const {
     unit token;
     return detail::send_until<unit>(core(), token, [&] { return deadline_to_come(t); });
   }
+  /// `co_await ch.async_send()` in a coir::async: as send(), but the coroutine waits instead of a fiber. Throws
+  /// closed_channel and `cancelled`. Throws std::logic_error if the awaiter is kept and awaited a second time.
   send_awaiter<unit> async_send() const noexcept { return send_awaiter<unit>(core(), {}); }
+  /// Sends, and then runs f in a fiber of its own: f(send_status) with `done` or `closed`, or f(). If f takes no status
+  /// and the channel is closed, this is as an exception that leaves a go() fiber: it ends the process. Never blocks.
+  /// Throws not_in_runtime outside a fiber, and std::bad_alloc.
   template <class F>
   void async_send(F&& f, source_location at = source_location::current()) const {
     send_callback<unit, std::decay_t<F>, send_status>::leave(reference(), {}, std::forward<F>(f), at);
   }
+  /// Closes the channel: nothing more can be sent. Wakes every blocked receiver and sender. What is buffered can still
+  /// be received. Does not block. Throws closed_channel on a closed or nil channel.
   void close() const { close_core(core()); }
 
  private:
@@ -242,6 +268,7 @@ class recv_members {
     const attempt a = detail::receive_until<T>(core(), taken, [&] { return deadline_after(d); });
     return assign(value, taken, a, recv_status::timed_out);
   }
+  /// As recv_for(), but waits no longer than until t.
   template <class Clock, class Duration>
   recv_status recv_until(T& value, std::chrono::time_point<Clock, Duration> t) const {
     std::optional<T> taken;
@@ -254,6 +281,7 @@ class recv_members {
     value.reset();
     return received(detail::receive_until<T>(core(), value, [&] { return deadline_after(d); }), recv_status::timed_out);
   }
+  /// The same, but waits no longer than until t.
   template <class Clock, class Duration>
   recv_status recv_until(std::optional<T>& value, std::chrono::time_point<Clock, Duration> t) const {
     value.reset();
@@ -275,6 +303,7 @@ class recv_members {
   /// `for (T v : ch)` receives until the channel is closed and drained, and blocks between the values. A single-pass
   /// range. begin() receives the first value, so it blocks too. `*i` is an rvalue, so the loop can take the value.
   chan_iterator<T> begin() const { return chan_iterator<T>(chan_access::reference(static_cast<const Handle&>(*this))); }
+  /// The end of the range: the channel is closed and drained.
   std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
@@ -293,24 +322,33 @@ class recv_members {
 template <class Handle>
 class recv_members<Handle, void> {
  public:
+  /// Receives. Blocks until something has been sent (true), or the channel is closed and drained (false). Throws
+  /// `cancelled`.
   bool recv() const { return detail::receive<unit>(core()).has_value(); }
+  /// Receives if that is possible at once. Never blocks.
   recv_status try_recv() const noexcept {
     std::optional<unit> taken;
     return received(detail::try_receive<unit>(core(), taken), recv_status::would_block);
   }
+  /// Receives, but waits no longer than d. If the time is over already, it tries once. Throws `cancelled`.
   template <class Rep, class Period>
   recv_status recv_for(std::chrono::duration<Rep, Period> d) const {
     std::optional<unit> taken;
     return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_after(d); }),
                     recv_status::timed_out);
   }
+  /// As recv_for(), but waits no longer than until t.
   template <class Clock, class Duration>
   recv_status recv_until(std::chrono::time_point<Clock, Duration> t) const {
     std::optional<unit> taken;
     return received(detail::receive_until<unit>(core(), taken, [&] { return deadline_to_come(t); }),
                     recv_status::timed_out);
   }
+  /// `co_await ch.async_recv()` in a coir::async: as recv(), but the coroutine waits instead of a fiber. Throws
+  /// `cancelled`, and std::logic_error if the awaiter is kept and awaited a second time.
   recv_awaiter<unit, bool> async_recv() const noexcept { return recv_awaiter<unit, bool>(core()); }
+  /// Receives, and then runs f(bool) in a fiber of its own; false: the channel is closed and drained. Never blocks.
+  /// Throws not_in_runtime outside a fiber, and std::bad_alloc.
   template <class F>
   void async_recv(F&& f, source_location at = source_location::current()) const {
     recv_callback<unit, std::decay_t<F>>::leave(reference(), std::forward<F>(f), at);
@@ -329,7 +367,7 @@ class chan : public detail::chan_handle,
              public detail::send_members<chan<T>, T>,
              public detail::recv_members<chan<T>, T> {
  public:
-  using value_type = T;
+  using value_type = T;  ///< what the channel carries; may be void
 
   /// The nil channel.
   chan() noexcept { detail::check_element<detail::stored<T>>(); }
@@ -345,10 +383,12 @@ class chan : public detail::chan_handle,
 template <class T>
 class send_chan : public detail::chan_handle, public detail::send_members<send_chan<T>, T> {
  public:
-  using value_type = T;
+  using value_type = T;  ///< what the channel carries; may be void
 
   send_chan() noexcept = default;
+  /// The same channel as `both`.
   send_chan(const chan<T>& both) noexcept : chan_handle(detail::chan_access::reference(both)) {}
+  /// The same channel as `both`, which is nil afterwards.
   send_chan(chan<T>&& both) noexcept : chan_handle(detail::chan_access::take_reference(std::move(both))) {}
 
   friend bool operator==(const send_chan& a, const send_chan& b) noexcept { return detail::chan_access::same(a, b); }
@@ -358,10 +398,12 @@ class send_chan : public detail::chan_handle, public detail::send_members<send_c
 template <class T>
 class recv_chan : public detail::chan_handle, public detail::recv_members<recv_chan<T>, T> {
  public:
-  using value_type = T;
+  using value_type = T;  ///< what the channel carries; may be void
 
   recv_chan() noexcept = default;
+  /// The same channel as `both`.
   recv_chan(const chan<T>& both) noexcept : chan_handle(detail::chan_access::reference(both)) {}
+  /// The same channel as `both`, which is nil afterwards.
   recv_chan(chan<T>&& both) noexcept : chan_handle(detail::chan_access::take_reference(std::move(both))) {}
 
   friend bool operator==(const recv_chan& a, const recv_chan& b) noexcept { return detail::chan_access::same(a, b); }

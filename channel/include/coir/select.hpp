@@ -84,26 +84,31 @@ class recv_case : case_base {
 template <class T, class Given, class Handler>
 class send_case : case_base {
  public:
-  using handler_type = Handler;
-  using given = Given;
-  static constexpr auto what = select_case::kind::send;
-  using element = stored<T>;
+  using handler_type = Handler;                          ///< for check_awaited_case()
+  using given = Given;                                   ///< for check_awaited_case()
+  static constexpr auto what = select_case::kind::send;  ///< a send
+  using element = stored<T>;                             ///< T as the channel stores it
 
+  /// Refers to a channel handle that is an lvalue. Takes over a temporary one.
   template <class Chan, class V, class H>
   send_case(Chan&& channel, V&& value, H&& handler)
       : channel_(std::forward<Chan>(channel)), value_(std::forward<V>(value)), handler_(std::forward<H>(handler)) {}
 
+  /// A hint: whether the channel seems to accept a value. Takes no lock.
   bool ready() const noexcept { return channel_.core() != nullptr && channel_.core()->may_send(); }
+  /// Sends if that is possible at once, and returns whether it did. Throws closed_channel.
   bool try_now() {
     const attempt how = send_at_once<element>(channel_.core(), value_.get());
     if (how == attempt::closed) throw_send_on_closed();
     return how == attempt::done;
   }
+  /// Tells the core what to wait for.
   void describe(select_case& c) noexcept {
     c.what = what;
     c.core = channel_.core();
     c.slot = std::addressof(value_.get());
   }
+  /// Runs the handler, after the value was sent.
   void finish() { handler_(); }
 
  private:
@@ -135,18 +140,22 @@ class timeout_case : case_base {
 template <class Event, class Handler>
 class event_case : case_base {
  public:
-  using handler_type = Handler;
-  static constexpr auto what = select_case::kind::event;
+  using handler_type = Handler;                           ///< for check_awaited_case()
+  static constexpr auto what = select_case::kind::event;  ///< an event
+  /// Makes the event from `operand`.
   template <class... Operand, class H>
   explicit event_case(H&& handler, Operand&&... operand)
       : event_(std::forward<Operand>(operand)...), handler_(std::forward<H>(handler)) {}
 
+  /// Whether the event has come.
   bool ready() const noexcept { return event_.come(); }
-  bool try_now() const noexcept { return true; }  // once it has come, always
+  bool try_now() const noexcept { return true; }  ///< once the event has come, always
+  /// Tells the core what to wait for.
   void describe(select_case& c) noexcept {
     c.what = what;
     c.slot = static_cast<event_waiter*>(&event_);
   }
+  /// Runs the handler, after the event has come.
   void finish() { handler_(); }
 
  private:
@@ -179,6 +188,7 @@ constexpr bool one_or_otherwise() {
          (0 + ... + (Cases::what == receive || Cases::what == send)) == 1;
 }
 
+/// The index of the `otherwise` among the cases; the number of cases if there is none.
 template <class... Cases>
 constexpr std::size_t otherwise_index() {
   std::size_t i = 0;
@@ -218,16 +228,18 @@ template <class... Cases>
 /// The description of a select that the core gets, and its working memory.
 template <std::size_t N>
 struct select_frame {
+  /// Gets the descriptions of the cases. Refers to the cases from then on.
   template <class... Cases>
   explicit select_frame(Cases&... cases) {
     std::size_t i = 0;
     (cases.describe(table[i++]), ...);
   }
 
-  std::array<select_case, N> table;
-  std::array<std::uint32_t, N> order;
+  std::array<select_case, N> table;    ///< a description for each case
+  std::array<std::uint32_t, N> order;  ///< the core's working memory
 };
 
+/// The slow path of select(): waits until a case fires, and returns its index. The case may still have to be confirmed.
 template <class... Cases>
 [[gnu::noinline]] std::size_t select_slowly(Cases&... cases) {
   select_frame<sizeof...(Cases)> frame(cases...);
@@ -262,6 +274,7 @@ bool confirm(Case& c) {
     return true;
 }
 
+/// The same for the case with the index `fired`.
 template <class... Cases>
 bool confirm_case(std::size_t fired, Cases&... cases) {
   std::size_t i = 0;
@@ -270,12 +283,14 @@ bool confirm_case(std::size_t fired, Cases&... cases) {
   return took_effect;
 }
 
+/// Runs the handler of the case with the index `fired`.
 template <class... Cases>
 void finish_case(std::size_t fired, Cases&... cases) {
   std::size_t i = 0;
   (void)((i++ == fired && (cases.finish(), true)) || ...);
 }
 
+/// Rejects, at compile time, a case that a coroutine cannot await with this compiler.
 template <class Case>
 constexpr void check_awaited_case() {
   static_assert(
@@ -295,17 +310,20 @@ constexpr void check_awaited_case() {
 template <class... Cases>
 class [[nodiscard]] select_awaiter : async_awaiter_mark {
  public:
+  /// Refers to the cases.
   explicit select_awaiter(const std::tuple<Cases&...>& cases) noexcept : cases_(cases) {
     (check_awaited_case<Cases>(), ...);
   }
   select_awaiter(const select_awaiter&) = delete;
   select_awaiter& operator=(const select_awaiter&) = delete;
 
+  /// Takes a case that is ready. Returns false if there is none, so the coroutine has to wait.
   bool await_ready() {
     fired_ = std::apply([](Cases&... cases) { return select_at_once(cases...); }, cases_);
     return fired_ != sizeof...(Cases);
   }
 
+  /// Begins the wait. Returns false if the coroutine need not wait.
   template <async_coroutine Promise>
   bool await_suspend(std::coroutine_handle<Promise> where) noexcept {
     static_assert((!acts_in_confirm<Cases> && ...), "coir: async_select cannot wait with on_accept");
@@ -313,6 +331,7 @@ class [[nodiscard]] select_awaiter : async_awaiter_mark {
         .core.suspend(where);
   }
 
+  /// Runs the handler of the case that took effect, and returns its index. Throws as select() does.
   std::size_t await_resume() {
     if (waiting_) fired_ = waiting_->core.resume();
     std::apply([this](Cases&... cases) { finish_case(fired_, cases...); }, cases_);
@@ -335,10 +354,12 @@ class [[nodiscard]] select_awaiter : async_awaiter_mark {
 template <class... Cases>
 class [[nodiscard]] select_operation {
  public:
+  /// Refers to the cases.
   explicit select_operation(Cases&... cases) noexcept : cases_(cases...) {}
   select_operation(const select_operation&) = delete;
   select_operation& operator=(const select_operation&) = delete;
 
+  /// The awaiter, which refers to the cases too.
   auto operator co_await() && noexcept { return select_awaiter<Cases...>(cases_); }
   void operator co_await() & = delete;  // await it where it is written
 

@@ -43,8 +43,8 @@ class set_case {
   set_case(const set_case&) = delete;
   set_case& operator=(const set_case&) = delete;
   virtual ~set_case() = default;
-  virtual void prepare(select_case& c) = 0;
-  virtual void finish() = 0;
+  virtual void prepare(select_case& c) = 0;  ///< before each wait; see above
+  virtual void finish() = 0;                 ///< after the case has taken effect; see above
 };
 
 template <class T, class Handler>
@@ -165,6 +165,7 @@ class set_otherwise final : public set_case {
 
 }  // namespace detail
 
+/// A select whose cases are added at run time. The comment that opens <coir/select_set.hpp> has the rules.
 class select_set {
  public:
   select_set() noexcept;

@@ -59,13 +59,15 @@ template <class Rep, class Period, class F>
 /// timer does not fire. The destructor stops the timer.
 class timer {
  public:
-  using channel = recv_chan<std::chrono::steady_clock::time_point>;
+  using channel = recv_chan<std::chrono::steady_clock::time_point>;  ///< the type of c()
 
   /// Throws as after().
   template <class Rep, class Period>
   explicit timer(std::chrono::duration<Rep, Period> d) : ticks_(detail::make_ticks(detail::deadline_after(d), 0)) {}
 
+  /// Takes over the tick or the call of `other`, with its time. `other` does not fire any more.
   timer(timer&& other) noexcept : ticks_(std::move(other.ticks_)), call_(std::exchange(other.call_, nullptr)) {}
+  /// The same. The tick or the call that this timer had before is stopped, as by the destructor.
   timer& operator=(timer&& other) noexcept {
     timer taken(std::move(other));
     std::swap(ticks_, taken.ticks_);
@@ -130,14 +132,16 @@ timer after_func(std::chrono::duration<Rep, Period> d, F&& f, source_location at
 /// reader gets fewer ticks and no burst. Movable. The destructor stops the ticker.
 class ticker {
  public:
-  using channel = timer::channel;
+  using channel = timer::channel;  ///< the type of c()
 
   /// Throws std::invalid_argument if the period is not positive; otherwise as after().
   template <class Rep, class Period>
   explicit ticker(std::chrono::duration<Rep, Period> d)
       : ticks_(detail::make_ticks(detail::deadline_after(checked(d)), detail::clamped_nanoseconds(d))) {}
 
+  /// Takes over the channel and the schedule of another ticker, which does not tick any more.
   ticker(ticker&&) noexcept = default;
+  /// The same. The schedule that this ticker had before is stopped, as by the destructor.
   ticker& operator=(ticker&& other) noexcept {
     ticker taken(std::move(other));
     std::swap(ticks_, taken.ticks_);
@@ -145,6 +149,7 @@ class ticker {
   }
   ~ticker() { stop(); }
 
+  /// The channel that gets the ticks. The nil channel if the ticker was moved from. Does not block.
   channel c() const noexcept { return detail::chan_access::make<chan<std::chrono::steady_clock::time_point>>(ticks_); }
 
   /// Stops the ticker and discards an unread tick. Returns whether the ticker was running. Never blocks.

@@ -51,10 +51,14 @@ namespace coir::inline COIR_ABI {
 /// How schedules are chosen. random_walk(), pct() and dfs() make a strategy.
 class exploration_strategy {
  public:
+  /// The strategies.
   enum class kind : std::uint8_t { random_walk, pct, dfs };
 
+  /// Not for users: random_walk(), pct() and dfs() call it.
   constexpr exploration_strategy(kind k, unsigned parameter) noexcept : kind_(k), parameter_(parameter) {}
+  /// Which strategy it is.
   constexpr kind what() const noexcept { return kind_; }
+  /// The argument of pct() or dfs(); 0 for random_walk().
   constexpr unsigned parameter() const noexcept { return parameter_; }
 
  private:
@@ -78,6 +82,7 @@ constexpr exploration_strategy dfs(unsigned max_preemptions) noexcept {
   return {exploration_strategy::kind::dfs, max_preemptions};
 }
 
+/// How much an exploration does, and how it chooses.
 struct explore_options {
   std::uint64_t schedules = 10'000;  ///< at most
   exploration_strategy strategy = pct(3);
@@ -92,21 +97,25 @@ struct explore_options {
   std::string corpus = {};
 };
 
+/// How a schedule failed; see the top of this file. none: it did not fail.
 enum class failure_kind : std::uint8_t { none, exception, assertion, deadlock, livelock, nondeterminism };
 
 /// The name of the kind, for example "deadlock".
 const char* to_string(failure_kind kind) noexcept;
+/// Writes to_string(kind).
 std::ostream& operator<<(std::ostream& out, failure_kind kind);
 
 /// The result of an exploration.
 class exploration {
  public:
-  using failure = failure_kind;
+  using failure = failure_kind;  ///< the type of kind()
 
+  /// Whether a schedule failed.
   bool failed() const noexcept { return kind_ != failure_kind::none; }
   /// True: no schedule failed.
   explicit operator bool() const noexcept { return !failed(); }
 
+  /// How the schedule failed; failure_kind::none if no schedule failed.
   failure_kind kind() const noexcept { return kind_; }
   /// What failed, in one or a few lines. Empty if nothing failed.
   const std::string& what() const noexcept { return what_; }
@@ -138,7 +147,9 @@ class exploration {
 std::ostream& operator<<(std::ostream& out, const exploration& e);
 
 namespace detail {
+/// explore() for a std::function.
 exploration explore_function(const explore_options& o, const std::function<void()>& f, source_location at);
+/// replay() for a std::function.
 exploration replay_function(const std::string& schedule, const explore_options& o, const std::function<void()>& f,
                             source_location at);
 }  // namespace detail
@@ -151,6 +162,7 @@ template <class F>
 exploration explore(const explore_options& o, F&& f, source_location at = source_location::current()) {
   return detail::explore_function(o, std::function<void()>(std::ref(f)), at);
 }
+/// The same with the default options.
 template <class F>
 exploration explore(F&& f, source_location at = source_location::current()) requires std::is_invocable_v<F&> {
   return explore(explore_options{}, std::forward<F>(f), at);
@@ -162,6 +174,7 @@ template <class F>
 exploration replay(const std::string& schedule, F&& f, source_location at = source_location::current()) {
   return detail::replay_function(schedule, explore_options{}, std::function<void()>(std::ref(f)), at);
 }
+/// The same with options.
 template <class F>
 exploration replay(const std::string& schedule, const explore_options& o, F&& f,
                    source_location at = source_location::current()) {

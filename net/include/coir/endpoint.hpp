@@ -18,6 +18,7 @@
 
 namespace coir::inline COIR_ABI::net {
 
+/// The address of a socket: an IPv4 or IPv6 address with a port, or the path of a local socket. A value.
 class endpoint {
  public:
   /// An endpoint without a family. No socket can be bound to it or connected with it.
@@ -52,6 +53,7 @@ class endpoint {
 /// port. Blocks. Throws std::system_error (of resolve_category() or of the system), and `cancelled`; the lookup then
 /// goes on without the caller.
 std::vector<endpoint> resolve(std::string_view host, std::string_view service);
+/// The same, but reports an error in `error`, and then returns nothing. Throws `cancelled`.
 std::vector<endpoint> resolve(std::string_view host, std::string_view service, std::error_code& error);
 
 /// The category of the errors of getaddrinfo(). Its codes are EAI_NONAME and the like.

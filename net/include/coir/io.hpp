@@ -31,9 +31,11 @@ namespace coir::inline COIR_ABI {
 /// What a descriptor is ready for. The values are flags.
 enum class readiness : std::uint8_t { none = 0, readable = 1, writable = 2, hang_up = 4, error = 8 };
 
+/// The flags that a or b has.
 constexpr readiness operator|(readiness a, readiness b) noexcept {
   return static_cast<readiness>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
+/// The flags that both a and b have.
 constexpr readiness operator&(readiness a, readiness b) noexcept {
   return static_cast<readiness>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
@@ -46,7 +48,9 @@ class watched_fd {
   /// Throws std::system_error: EBADF, or EPERM if the descriptor cannot be polled (a regular file).
   explicit watched_fd(int fd);
   ~watched_fd();
+  /// Takes over the watching of a descriptor. A wait on `other` then throws std::system_error (EBADF).
   watched_fd(watched_fd&& other) noexcept;
+  /// The same. The descriptor that this object watched before is not watched any more.
   watched_fd& operator=(watched_fd&& other) noexcept;
 
   /// Blocks until the descriptor is ready for one of `want`, or has a hang-up or an error, and returns all of these
@@ -59,12 +63,13 @@ class watched_fd {
   readiness wait_for(readiness want, std::chrono::duration<Rep, Period> d) {
     return wait(want, detail::deadline_after(d));
   }
+  /// The same with the limit t.
   template <class Clock, class Duration>
   readiness wait_until(readiness want, std::chrono::time_point<Clock, Duration> t) {
     return wait(want, detail::deadline_at(t));
   }
 
-  int native_handle() const noexcept { return fd_; }
+  int native_handle() const noexcept { return fd_; }  ///< the descriptor; -1 if it was moved from
 
  private:
   readiness wait(readiness want, detail::deadline until);
@@ -118,6 +123,7 @@ enum class standard_stream : std::uint8_t {
   to_out,   ///< for err only: to the same place as the child's out
 };
 
+/// How a process is started.
 struct process_options {
   standard_stream in = standard_stream::pipe;
   standard_stream out = standard_stream::pipe;
@@ -139,7 +145,9 @@ class process {
   /// Unless the process was detached, closes the pipes and waits for its end. Cancellation does not interrupt this
   /// wait.
   ~process();
+  /// Takes over the process. The moved-from object may only be destroyed or assigned to.
   process(process&&) noexcept;
+  /// The same. The process that this object stood for before is waited for, as by the destructor.
   process& operator=(process&&) noexcept;
 
   /// Blocks until the process has ended. Returns its exit code, or 128 + the number of the signal that ended it; later
@@ -153,11 +161,13 @@ class process {
   /// The destructor will not wait. The process stays a zombie from its end until this program ends.
   void detach() noexcept;
 
-  ::pid_t id() const noexcept;
+  ::pid_t id() const noexcept;  ///< its number; the system may use it again once wait() has returned
 
-  /// This program's ends of the pipes. A stream that leads elsewhere is closed here.
+  /// This program's end of the pipe to the standard input of the process. Closed if that stream leads elsewhere.
   pipe_stream& in() noexcept;
+  /// The same for its standard output.
   pipe_stream& out() noexcept;
+  /// The same for its standard error.
   pipe_stream& err() noexcept;
 
  private:

@@ -33,6 +33,7 @@
 
 namespace coir::inline COIR_ABI::net {
 
+/// Which direction of a stream shutdown() ends.
 enum class shutdown_how { read, write, both };
 
 /// The operations that tcp_stream and unix_stream share and pipe_stream does not have.
@@ -41,9 +42,13 @@ class socket_stream : public detail::byte_stream {
   /// Ends one direction or both. After `write` the peer reads the end of the stream; after `read` reads on this side
   /// return 0. May be called from any fiber or thread.
   void shutdown(shutdown_how how);
+  /// The same, but reports an error in `error`.
   void shutdown(shutdown_how how, std::error_code& error) noexcept;
 
+  /// The address of this side. Does not block. Throws std::system_error; the error is net::errc::closed if the stream
+  /// is closed.
   endpoint local_endpoint() const;
+  /// The address of the peer. Otherwise as local_endpoint().
   endpoint remote_endpoint() const;
 
  protected:
@@ -60,15 +65,22 @@ class tcp_stream : public socket_stream {
   /// Connects. If the second form reports an error, it returns a closed stream. Both forms throw std::invalid_argument
   /// if the endpoint has no IP address.
   static tcp_stream connect(const endpoint& to);
+  /// The same, but reports an error in `error`.
   static tcp_stream connect(const endpoint& to, std::error_code& error);
 
   /// Tries the addresses of resolve() one after the other. The error is that of the last one.
   static tcp_stream connect(std::string_view host, std::string_view service);
+  /// The same, but reports an error in `error`.
   static tcp_stream connect(std::string_view host, std::string_view service, std::error_code& error);
 
+  /// True: the system sends small writes at once (TCP_NODELAY), as it does at first. False: it may collect them. Does
+  /// not block. Throws std::system_error.
   void set_no_delay(bool on);
+  /// The same, but reports an error in `error`.
   void set_no_delay(bool on, std::error_code& error) noexcept;
+  /// Whether the system probes the peer of an idle connection (SO_KEEPALIVE). Does not block. Throws std::system_error.
   void set_keep_alive(bool on);
+  /// The same, but reports an error in `error`.
   void set_keep_alive(bool on, std::error_code& error) noexcept;
 
  private:
@@ -85,6 +97,7 @@ class unix_stream : public socket_stream {
   /// when there is room. If the second form reports an error, it returns a closed stream. Both forms throw
   /// std::invalid_argument if the endpoint is not the path or the name of a local socket.
   static unix_stream connect(const endpoint& to);
+  /// The same, but reports an error in `error`.
   static unix_stream connect(const endpoint& to, std::error_code& error);
 
   /// Two streams that are connected to each other. Throws std::system_error.
@@ -95,6 +108,7 @@ class unix_stream : public socket_stream {
   explicit unix_stream(detail::io_handle handle) noexcept : socket_stream(kind::local, std::move(handle)) {}
 };
 
+/// How a listener is opened.
 struct listen_options {
   int backlog = 4096;         ///< how many connections may wait for accept(); the system may allow fewer
   bool reuse_address = true;  ///< bind although connections of an earlier run are still ending (SO_REUSEADDR)
@@ -105,19 +119,25 @@ struct listen_options {
 /// Accepts connections. Any number of fibers and threads may call accept() at once.
 class listener : public detail::io_owner {
  public:
-  using time_point = std::chrono::steady_clock::time_point;
+  using time_point = std::chrono::steady_clock::time_point;  ///< for set_deadline()
 
   /// Sets the time until which accept() may block, for later calls and for calls that wait already. nullopt: no limit.
   void set_deadline(std::optional<time_point> until) noexcept;
 
+  /// The address that the listener is bound to; with the port that the system chose, if it was 0. Does not block.
+  /// Throws std::system_error.
   endpoint local_endpoint() const;
 
  protected:
+  /// Binds and listens. Throws std::system_error.
   listener(const endpoint& at, const listen_options& options);
+  /// Blocks until there is a connection, and returns its descriptor; see tcp_listener::accept().
   detail::io_handle accept_handle(std::error_code& error);
+  /// The same without blocking. The error is std::errc::operation_would_block if there is no connection.
   detail::io_handle try_accept_handle(std::error_code& error);
 };
 
+/// A socket that accepts TCP connections.
 class tcp_listener : public listener {
  public:
   /// Binds and listens. Throws std::system_error (address_in_use, permission_denied, ...), and std::invalid_argument if
@@ -133,6 +153,7 @@ class tcp_listener : public listener {
   std::optional<tcp_stream> try_accept();
 };
 
+/// A socket that accepts connections of the same machine.
 class unix_listener : public listener {
  public:
   /// Binds and listens. Creates the socket's file, which must not exist yet; an abstract name has no file. close() and
@@ -156,30 +177,41 @@ class unix_listener : public listener {
 /// A socket for datagrams. Any number of fibers and threads may send and receive at once.
 class udp_socket : public detail::io_owner {
  public:
-  using time_point = std::chrono::steady_clock::time_point;
+  using time_point = std::chrono::steady_clock::time_point;  ///< for the deadlines
 
   /// Binds to an address; port 0 means any free port. Throws as tcp_listener does.
   explicit udp_socket(const endpoint& at);
 
   /// Sets the peer: send() sends to it, and from now on only its datagrams are received.
   void connect(const endpoint& to);
+  /// The same, but reports an error in `error`.
   void connect(const endpoint& to, std::error_code& error) noexcept;
 
   /// Sends one datagram. Blocks while the system has no room for it.
   void send_to(std::span<const std::byte> datagram, const endpoint& to);
+  /// The same, but reports an error in `error`.
   void send_to(std::span<const std::byte> datagram, const endpoint& to, std::error_code& error);
+  /// Sends one datagram to the peer that connect() has set. Otherwise as send_to().
   void send(std::span<const std::byte> datagram);
+  /// The same, but reports an error in `error`.
   void send(std::span<const std::byte> datagram, std::error_code& error);
 
   /// Receives one datagram and returns its size. Bytes that do not fit into `into` are lost.
   std::size_t receive_from(std::span<std::byte> into, endpoint& from);
+  /// The same, but reports an error in `error`. Then returns 0 and leaves `from` as it was.
   std::size_t receive_from(std::span<std::byte> into, endpoint& from, std::error_code& error);
+  /// As receive_from(), for a caller that does not ask for the sender.
   std::size_t receive(std::span<std::byte> into);
+  /// The same, but reports an error in `error`, and then returns 0.
   std::size_t receive(std::span<std::byte> into, std::error_code& error);
 
+  /// Sets the time until which receiving may block, for later calls and for calls that wait already. nullopt: no limit.
   void set_read_deadline(std::optional<time_point> until) noexcept;
+  /// The same for sending.
   void set_write_deadline(std::optional<time_point> until) noexcept;
 
+  /// The address that the socket is bound to; with the port that the system chose, if it was 0. Does not block. Throws
+  /// std::system_error.
   endpoint local_endpoint() const;
 };
 

@@ -11,11 +11,13 @@
 
 namespace coir::inline COIR_ABI::net {
 
+/// Errors that the operating system has no number for.
 enum class errc {
   closed = 1,     ///< this side has closed the stream, socket or listener, in this fiber or another one
   end_of_stream,  ///< the peer has ended the stream before all requested bytes had come
 };
 
+/// The category of errc. Its name is "coir.net".
 const std::error_category& error_category() noexcept;
 
 /// errc::closed is equivalent to std::errc::bad_file_descriptor, errc::end_of_stream to std::errc::connection_aborted.

@@ -75,14 +75,16 @@ concept has_free_co_await = requires(A&& a) {
 template <class A>
 class borrowed_awaiter : async_awaiter_mark {
  public:
+  /// Refers to `a`.
   explicit borrowed_awaiter(A& a) noexcept : awaiter_(&a) {}
 
-  decltype(auto) await_ready() { return awaiter_->await_ready(); }
+  decltype(auto) await_ready() { return awaiter_->await_ready(); }  ///< as the awaiter's
+  /// As the awaiter's.
   template <class Promise>
   decltype(auto) await_suspend(std::coroutine_handle<Promise> where) {
     return awaiter_->await_suspend(where);
   }
-  decltype(auto) await_resume() { return awaiter_->await_resume(); }
+  decltype(auto) await_resume() { return awaiter_->await_resume(); }  ///< as the awaiter's
 
  private:
   A* awaiter_;
@@ -99,6 +101,7 @@ auto awaiter_of(A&& a) {
     return borrowed_awaiter<std::remove_reference_t<A>>(a);
 }
 
+/// Whether an async may co_await an A.
 template <class A>
 inline constexpr bool awaitable_in_async =
     std::is_base_of_v<async_awaiter_mark, decltype(awaiter_of(std::declval<A>()))>;
@@ -216,10 +219,12 @@ class async_promise<void> : public async_promise_base {
 };
 
 struct async_access;
+/// Throws std::logic_error.
 [[noreturn]] void throw_empty_async();
 
 }  // namespace detail
 
+/// The result of a coroutine that waits as fibers do. It does nothing until it is awaited or spawned. Move-only.
 template <class T>
 class [[nodiscard("an async does nothing until it is awaited or spawned")]] async {
  public:
@@ -298,12 +303,14 @@ inline async<void> async_promise<void>::get_return_object() noexcept {
 /// The record of a spawned async. Owns its outermost frame.
 template <class T>
 struct async_record final : stackless, task_result<T> {
+  /// Owns the coroutine from here on.
   async_record(scheduler& home, std::coroutine_handle<async_promise<T>> outermost, source_location where) noexcept
       : stackless(home, outermost), task_result<T>(&async_record::enter, &async_record::destroy_this, where) {
     stackless::belongs_to(*this, this->id());
     task_state::belongs_to(*this);
   }
 
+  /// Runs one turn of the coroutine. If that was the last one, keeps its result and ends the task.
   static void enter(start_record* r) {
     auto* self = static_cast<async_record*>(r);
     if (!self->run_turn()) return;
@@ -322,16 +329,19 @@ struct async_record final : stackless, task_result<T> {
     }
   }
 
+  /// Frees the record.
   static void destroy_this(task_result<T>* r) noexcept { destroy_record(static_cast<async_record*>(r)); }
 };
 
 /// The record of an async that nobody joins. It is smaller. An exception that leaves the async leaves its fiber too.
 struct go_async_record final : stackless, start_record {
+  /// Owns the coroutine from here on.
   go_async_record(scheduler& home, std::coroutine_handle<async_promise<void>> outermost, source_location where) noexcept
       : stackless(home, outermost), start_record(&go_async_record::enter, where) {
     belongs_to(*this);
   }
 
+  /// Runs one turn of the coroutine. If that was the last one, frees the record and rethrows what left the coroutine.
   static void enter(start_record* r);
 };
 
@@ -363,6 +373,7 @@ std::invoke_result_t<F&> keep_while(F f) {
     co_return co_await f();
 }
 
+/// Starts an async that nobody joins. Throws std::logic_error if it is empty.
 template <class T>
 void go_in(scheduler& where, async<T>&& a, source_location at) {
   static_assert(std::is_void_v<T>, "coir: go() would lose the result; spawn() it");
@@ -370,6 +381,7 @@ void go_in(scheduler& where, async<T>&& a, source_location at) {
 }
 template <class T>
 void go_in(scheduler& where, async<T>& a, source_location at) = delete;  // std::move(a)
+/// The same for a function that returns an async.
 template <async_function F>
 void go_in(scheduler& where, F&& f, source_location at) {
   go_in(where, keep_while<std::decay_t<F>>(std::forward<F>(f)), at);
@@ -380,12 +392,14 @@ void go_in(scheduler& where, F&& f, source_location at) {
 // For coir::go(async<void>) and coir::spawn(async<T>), which returns a task<T>, and for the same functions when they
 // get a function that returns an async. <coir/runtime.hpp> declares them; they find the functions here. They throw
 // std::logic_error if the async is empty.
+/// Not for users: spawn() of an async.
 template <class T>
 task<T> spawn_in(detail::scheduler& where, async<T>&& a, source_location at) {
   return detail::task_access::handle<T>(detail::async_access::start<detail::async_record<T>>(where, std::move(a), at));
 }
 template <class T>
 task<T> spawn_in(detail::scheduler& where, async<T>& a, source_location at) = delete;  // std::move(a)
+/// Not for users: spawn() of a function that returns an async.
 template <detail::async_function F>
 auto spawn_in(detail::scheduler& where, F&& f, source_location at) {
   return spawn_in(where, detail::keep_while<std::decay_t<F>>(std::forward<F>(f)), at);
@@ -396,14 +410,15 @@ namespace detail {
 /// A join: the wait for the end of the task's fiber.
 class task_state::end_wait final : public queued_wait {
  public:
+  /// Refers to the task's state.
   explicit end_wait(task_state& of) noexcept : of_(&of) {}
 
-  wait_place place() const noexcept { return {of_->lock_, of_->joiners_}; }
-  wait_reason why() const noexcept { return {"task join", of_}; }
-  bool try_now() noexcept { return of_->finished(); }
-  bool enter() noexcept;
-  wake leave(wake how) noexcept;
-  wake outcome(wake how) const;
+  wait_place place() const noexcept { return {of_->lock_, of_->joiners_}; }  ///< the task's joiners
+  wait_reason why() const noexcept { return {"task join", of_}; }            ///< for reports
+  bool try_now() noexcept { return of_->finished(); }                        ///< whether the fiber has ended
+  bool enter() noexcept;          ///< false: it has not ended, and the task's lock is held
+  wake leave(wake how) noexcept;  ///< unlocks; returns how the wait ended after all
+  wake outcome(wake how) const;   ///< returns `how`, or throws `cancelled`
 
  private:
   task_state* of_;
@@ -425,7 +440,9 @@ class [[nodiscard]] timed_end_awaiter : public timed_queue_awaiter<task_state::e
 template <class T>
 class [[nodiscard]] task_awaiter : public end_awaiter {
  public:
+  /// Refers to the task. Throws std::logic_error if it is empty.
   explicit task_awaiter(task<T>& t) : end_awaiter(*task_access::state(t)), task_(t) {}
+  /// Takes the result. Throws `cancelled`, and what task::get() throws.
   T await_resume() {
     end_awaiter::await_resume();
     return task_.get();
@@ -444,6 +461,7 @@ template <class T>
 auto operator co_await(task<T>& t) {
   return detail::task_awaiter<T>(t);
 }
+/// The same for a temporary, and for `co_await std::move(t)`.
 template <class T>
 auto operator co_await(task<T>&& t) {
   return detail::task_awaiter<T>(t);

@@ -73,6 +73,7 @@ class coroutine_self : private detail::coroutine_core {
     return yield(std::move(copy));
   }
 
+  /// The same if Out is void: there is no value to hand over.
   In yield() requires std::is_void_v<Out> {
     suspend();
     return take();
@@ -90,6 +91,7 @@ class coroutine_self : private detail::coroutine_core {
     }
     return std::move(inner).result();
   }
+  /// The same for a temporary.
   template <class Result>
   Result yield_from(coroutine<Out, In, Result>&& inner) {
     return yield_from(inner);
@@ -97,6 +99,7 @@ class coroutine_self : private detail::coroutine_core {
 
  protected:
   using coroutine_core::coroutine_core;
+  /// The coroutine_self that `core` is a part of.
   static coroutine_self& of(detail::coroutine_core& core) noexcept { return static_cast<coroutine_self&>(core); }
 
  private:
@@ -115,6 +118,7 @@ class coroutine_self : private detail::coroutine_core {
   std::remove_reference_t<In>* in_ = nullptr;
 };
 
+/// A body with a stack of its own that exchanges values with its caller: each resume passes an In and gets an Out.
 template <class Out, class In, class Result>
 class coroutine {
   static_assert(!std::is_rvalue_reference_v<Result>);

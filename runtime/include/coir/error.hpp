@@ -41,7 +41,7 @@ class deadlock : public error {
 /// itself, to end the fiber that it is in (Go: runtime.Goexit).
 class cancelled {
  public:
-  const char* what() const noexcept { return "fiber cancelled"; }
+  const char* what() const noexcept { return "fiber cancelled"; }  ///< a text for reports
 };
 
 /// Thrown by task::get(), run() and other calls that wait for a fiber, such as task_group::wait(), if the fiber ended
@@ -75,6 +75,7 @@ class not_in_runtime : public error {
 /// Every function of a race() has failed. what() says why, in short.
 class race_failed : public error {
  public:
+  /// For race(): `exceptions` is what the functions threw, in the order of the arguments.
   explicit race_failed(std::vector<std::exception_ptr> exceptions);
 
   /// What the functions threw, in the order of the arguments. Valid as long as this exception or a copy of it lives.

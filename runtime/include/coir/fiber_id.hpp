@@ -11,6 +11,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// Identifies a fiber. A value that can be compared, hashed and printed.
 class fiber_id {
  public:
   constexpr fiber_id() noexcept = default;

@@ -55,7 +55,7 @@ class generator {
   class yielder;
   class iterator;
 
-  using value_type = std::remove_cvref_t<T>;
+  using value_type = std::remove_cvref_t<T>;  ///< T without a reference and without const
 
   /// An empty sequence.
   generator() noexcept = default;
@@ -69,6 +69,7 @@ class generator {
            std::invocable<std::decay_t<F>&, yielder&>) explicit generator(F&& body)
       : generator(coroutine_options{}, std::forward<F>(body)) {}
 
+  /// The same with options, such as the size of the stack.
   template <class F>
   requires std::invocable < std::decay_t<F>
   &, yielder& > generator(const coroutine_options& options, F&& body)
@@ -78,7 +79,9 @@ class generator {
     body_->owner_ = this;
   }
 
+  /// Takes over the rest of the sequence. `other` is an empty sequence afterwards.
   generator(generator&& other) noexcept { take(other); }
+  /// The same. The body that this generator had before is unwound, as by the destructor.
   generator& operator=(generator&& other) noexcept {
     if (this != &other) {
       generator taken(std::move(other));  // first, since `other` may be in the body that ends here
@@ -106,6 +109,7 @@ class generator {
   /// A single pass. begin() and ++ request the next value, and throw as next(). `*` gives the value away, as T&&. A
   /// second loop goes on where the first one was left.
   iterator begin() { return iterator(*this); }
+  /// The end of the sequence.
   std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
@@ -180,6 +184,7 @@ class generator<T>::yielder : private detail::coroutine_core {
   generator* owner_ = nullptr;
 };
 
+/// An input iterator over what the body yields.
 template <class T>
 class generator<T>::iterator {
  public:

@@ -25,7 +25,7 @@ namespace coir::inline COIR_ABI {
 /// How long woken fibers waited until they ran. It counts a sample of the wake-ups. Fibers that had not started yet are
 /// not included.
 struct latency_histogram {
-  static constexpr std::size_t buckets = 26;
+  static constexpr std::size_t buckets = 26;  ///< how many buckets there are
 
   /// The longest latency that bucket i counts: 256 ns << i. The last bucket also counts all longer latencies.
   static constexpr std::chrono::nanoseconds bound(std::size_t i) {
@@ -56,15 +56,15 @@ struct latency_histogram {
 /// The numbers of one processor. What fibers do without a processor is counted only in the totals of metrics_snapshot.
 struct processor_metrics {
   // --- counters
-  std::uint64_t runs = 0;        ///< how often a fiber got the processor
-  std::uint64_t started = 0;     ///< fibers spawned here
-  std::uint64_t ended = 0;       ///< fibers that ended here
-  std::uint64_t parked = 0;      ///< how often a fiber blocked here
-  std::uint64_t steals = 0;      ///< how often this processor took fibers from another one
-  std::uint64_t stolen = 0;      ///< how many fibers it took
-  std::uint64_t retaken = 0;     ///< how often the monitor took it from a fiber that computed or blocked its thread
-  std::uint64_t handed_off = 0;  ///< how often coir::blocking() gave the processor up
-  latency_histogram wake_latency;
+  std::uint64_t runs = 0;          ///< how often a fiber got the processor
+  std::uint64_t started = 0;       ///< fibers spawned here
+  std::uint64_t ended = 0;         ///< fibers that ended here
+  std::uint64_t parked = 0;        ///< how often a fiber blocked here
+  std::uint64_t steals = 0;        ///< how often this processor took fibers from another one
+  std::uint64_t stolen = 0;        ///< how many fibers it took
+  std::uint64_t retaken = 0;       ///< how often the monitor took it from a fiber that computed or blocked its thread
+  std::uint64_t handed_off = 0;    ///< how often coir::blocking() gave the processor up
+  latency_histogram wake_latency;  ///< of woken fibers that then ran here
 
   // --- gauges
   bool idle = false;              ///< no thread has the processor
@@ -77,17 +77,17 @@ struct processor_metrics {
 
 /// The numbers of a runtime.
 struct metrics_snapshot {
-  std::vector<processor_metrics> processors;
+  std::vector<processor_metrics> processors;  ///< the numbers of each processor
 
   // --- counters: sums over the processors, and what happened without a processor
-  std::uint64_t runs = 0;
-  std::uint64_t started = 0;
-  std::uint64_t ended = 0;
-  std::uint64_t parked = 0;
-  std::uint64_t steals = 0;
-  std::uint64_t stolen = 0;
-  std::uint64_t retaken = 0;
-  std::uint64_t handed_off = 0;
+  std::uint64_t runs = 0;           ///< how often a fiber got a processor
+  std::uint64_t started = 0;        ///< fibers spawned
+  std::uint64_t ended = 0;          ///< fibers that ended
+  std::uint64_t parked = 0;         ///< how often a fiber blocked
+  std::uint64_t steals = 0;         ///< how often a processor took fibers from another one
+  std::uint64_t stolen = 0;         ///< how many fibers they took
+  std::uint64_t retaken = 0;        ///< how often the monitor took a processor from a fiber
+  std::uint64_t handed_off = 0;     ///< how often coir::blocking() gave a processor up
   std::uint64_t injected = 0;       ///< fibers made runnable from outside: by plain threads, other runtimes, or a fiber
                                     ///< without a processor
   std::uint64_t wakes = 0;          ///< how often a thread was woken to look for work
@@ -97,7 +97,7 @@ struct metrics_snapshot {
   std::uint64_t polls = 0;          ///< how often the kernel was asked which descriptors are ready
   std::uint64_t futex_calls = 0;    ///< by threads that fell asleep, by their wakers, and by the monitor
   std::uint64_t membarriers = 0;    ///< by threads that fell asleep, by thieves, and by the monitor
-  latency_histogram wake_latency;
+  latency_histogram wake_latency;   ///< of the fibers of all processors
 
   // --- gauges
   std::uint64_t live = 0;          ///< fibers that were spawned and have not ended
@@ -109,13 +109,13 @@ struct metrics_snapshot {
   std::size_t lost = 0;            ///< threads whose fiber goes on without a processor
   std::size_t injected_queue = 0;  ///< runnable fibers that came from outside
   std::size_t spilled_ready = 0;   ///< woken or yielded fibers that did not fit into a processor's queue
-  std::size_t spilled_fresh = 0;
-  std::size_t ready = 0;  ///< sums over the processors
-  std::size_t fresh = 0;
-  std::size_t next = 0;
-  std::size_t timers = 0;
-  std::size_t stacks = 0;       ///< stacks ever made
-  std::size_t free_stacks = 0;  ///< free ones among them, including those kept for a processor
+  std::size_t spilled_fresh = 0;   ///< fibers that have not started and did not fit into a processor's queue
+  std::size_t ready = 0;           ///< woken or yielded fibers in the queues of the processors
+  std::size_t fresh = 0;           ///< fibers in these queues that have not started
+  std::size_t next = 0;            ///< processors with a fiber that is to run as soon as the running one blocks
+  std::size_t timers = 0;          ///< pending timers of the processors
+  std::size_t stacks = 0;          ///< stacks ever made
+  std::size_t free_stacks = 0;     ///< free ones among them, including those kept for a processor
 };
 
 /// The numbers of the calling fiber's runtime. Outside a fiber, use runtime::metrics(). Does not block. Throws
@@ -126,6 +126,7 @@ metrics_snapshot metrics();
 /// version=0.0.4). All names begin with coir_. A number of one processor has a label `processor`. It is "none" for what
 /// happened without a processor.
 std::string prometheus(const metrics_snapshot& m);
+/// Writes what prometheus() returns.
 void write_prometheus(std::ostream& out, const metrics_snapshot& m);
 
 }  // namespace coir

@@ -36,11 +36,13 @@
 
 namespace coir::inline COIR_ABI {
 
+/// What run() does with the other fibers when the main function has returned.
 enum class on_main_return {
   drain,   ///< run() waits until every fiber has ended
   cancel,  ///< run() cancels the others and waits for them to unwind
 };
 
+/// The options of a runtime.
 struct options {
   /// How many fibers run at once. 0: the environment variable COIR_PROCS, or else the number of CPUs that this process
   /// may use (its affinity mask, and the least quota of its cgroup and of the cgroups above). At most 1024.
@@ -77,7 +79,9 @@ class engine;
 /// Where a plain thread waits for a fiber to end.
 class main_fiber {
  public:
+  /// The fiber's last step: lets the waiting thread go on.
   void signal();
+  /// Whether the fiber has called signal().
   bool done() const noexcept;
 
   /// Throws the exception that left the fiber. If that is `cancelled`, throws `deadlock` if a deadlock unwound the
@@ -101,7 +105,9 @@ class blocking_section {
   bool handed_off_;
 };
 
+/// Throws std::logic_error inside a fiber.
 void check_run_outside();
+/// As runtime::wait(), but writes a deadlock to stderr and does not throw it.
 void wait_quietly(runtime& rt) noexcept;
 
 /// Marks a runtime whose time is virtual (<coir/simulate.hpp>).
@@ -128,20 +134,24 @@ class runtime {
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
 
-  /// As coir::go and coir::spawn, but in this runtime and from any fiber or thread. Throw what those throw, except
-  /// not_in_runtime.
+  /// As coir::go, but in this runtime and from any fiber or thread. Throws what that throws, except not_in_runtime.
   template <class F>
   void go(F&& f, source_location at = source_location::current()) {
     go_in(*scheduler_, std::forward<F>(f), at);  // found by its first argument, as async.hpp has others
   }
+  /// As coir::spawn, but in this runtime and from any fiber or thread. Throws what that throws, except not_in_runtime.
   template <class F>
   [[nodiscard]] auto spawn(F&& f, source_location at = source_location::current()) {
     return spawn_in(*scheduler_, std::forward<F>(f), at);
   }
+  /// As coir::go with options, but in this runtime and from any fiber or thread. Throws what that throws, except
+  /// not_in_runtime.
   template <class F>
   void go(const spawn_options& o, F&& f, source_location at = source_location::current()) {
     go_in(*scheduler_, o, std::forward<F>(f), at);
   }
+  /// As coir::spawn with options, but in this runtime and from any fiber or thread. Throws what that throws, except
+  /// not_in_runtime.
   template <class F>
   [[nodiscard]] auto spawn(const spawn_options& o, F&& f, source_location at = source_location::current()) {
     return spawn_in(*scheduler_, o, std::forward<F>(f), at);
@@ -217,12 +227,13 @@ template <class F>
   return spawn_in(detail::current_scheduler("coir::spawn"), std::forward<F>(f), at);
 }
 
-/// The same with a name, and with a stack size for this fiber; see spawn_options. Also throws std::invalid_argument if
-/// options would not take the stack_size. Costs more than a spawn without options. f must not be a coroutine.
+/// As go() with a name, and with a stack size for this fiber; see spawn_options. Also throws std::invalid_argument if
+/// options would not take the stack_size. Costs more than a go() without options. f must not be a coroutine.
 template <class F>
 void go(const spawn_options& o, F&& f, source_location at = source_location::current()) {
   go_in(detail::current_scheduler("coir::go"), o, std::forward<F>(f), at);
 }
+/// As spawn() with a name, and with a stack size for this fiber. Otherwise as go() with options.
 template <class F>
 [[nodiscard]] auto spawn(const spawn_options& o, F&& f, source_location at = source_location::current()) {
   return spawn_in(detail::current_scheduler("coir::spawn"), o, std::forward<F>(f), at);
@@ -273,6 +284,7 @@ auto run(const options& o, F&& main_function, source_location at = source_locati
   return detail::run_in(rt, o, main_function, at);
 }
 
+/// The same with the default options.
 template <class F>
 auto run(F&& main_function, source_location at = source_location::current()) -> std::invoke_result_t<F&>
 requires std::is_invocable_v<F&> { return run(options{}, std::forward<F>(main_function), at); }

@@ -24,12 +24,13 @@ namespace coir::inline COIR_ABI {
 /// the same instant each time. Elsewhere it is std::chrono::steady_clock. Its time points are those of steady_clock,
 /// for sleep_until() and all other deadlines.
 struct clock {
-  using duration = std::chrono::steady_clock::duration;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::steady_clock::time_point;
-  static constexpr bool is_steady = true;
+  using duration = std::chrono::steady_clock::duration;      ///< that of steady_clock
+  using rep = duration::rep;                                 ///< the number in a duration
+  using period = duration::period;                           ///< the unit of a duration, in seconds
+  using time_point = std::chrono::steady_clock::time_point;  ///< that of steady_clock
+  static constexpr bool is_steady = true;                    ///< now() never goes back
 
+  /// The present time. Does not block.
   static time_point now() noexcept {
     return time_point(std::chrono::duration_cast<duration>(std::chrono::nanoseconds(detail::now())));
   }

@@ -8,6 +8,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// A place in the source, as std::source_location, for compilers that do not have it.
 class source_location {
  public:
   constexpr source_location() = default;

@@ -8,6 +8,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// The options of a single fiber.
 struct spawn_options {
   /// The fiber's name in reports and dumps; see this_fiber::set_name(). Empty: none.
   std::string name = {};

@@ -14,6 +14,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// How much of their stacks the fibers of one place have used.
 struct stack_use {
   std::string file;  ///< file of the spawn site
   unsigned line = 0;

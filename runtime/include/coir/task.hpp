@@ -45,29 +45,31 @@ class timed_end_awaiter;
 /// The state shared by a task handle and its fiber. The last of the two frees it; `lock_` decides which that is.
 class task_state : public start_record {
  public:
+  /// `f` runs the function. `where` is the spawn site.
   task_state(entry f, source_location where) noexcept;
 
   // The handle's side.
-  wake join(deadline until);  // throws cancelled
-  void join_uncancellable() noexcept;
-  class end_wait;  ///< a join, for queued_wait.hpp: <coir/async.hpp>
+  wake join(deadline until);           ///< blocks; returns fired or timed_out; throws `cancelled`
+  void join_uncancellable() noexcept;  ///< blocks, even in a cancelled fiber
+  class end_wait;                      ///< a join, for queued_wait.hpp: <coir/async.hpp>
   /// A select's join: from now on until forget(), the end of the fiber claims `of`, unless the fiber has ended before.
   void notify(wait_node& node, early_claim& of) noexcept;
-  void forget(wait_node& node) noexcept;
-  bool finished() noexcept;
-  task_status status() noexcept;
-  void request_stop();
+  void forget(wait_node& node) noexcept;  ///< ends what notify() began
+  bool finished() noexcept;               ///< whether the fiber has ended
+  task_status status() noexcept;          ///< as task::status()
+  void request_stop();                    ///< as task::request_stop()
   /// The same, but the stop source, if there is one, is left for the caller to signal when it holds no lock.
   [[nodiscard]] std::optional<std::stop_source> stop() noexcept;
-  bool detach() noexcept;  // true: the fiber has ended, the caller owns the state
-  void belongs_to(stackless& s) noexcept;
-  fiber_id id() const noexcept { return fiber_id{id_}; }
+  bool detach() noexcept;                                 ///< true: the fiber has ended, the caller owns the state
+  void belongs_to(stackless& s) noexcept;                 ///< before the start: the task is `s`
+  fiber_id id() const noexcept { return fiber_id{id_}; }  ///< as task::id()
 
-  std::exception_ptr error;
+  std::exception_ptr error;  ///< what left the fiber's function; null: nothing, or not yet
 
  protected:
-  // The fiber's side. finish() returns true if the task was detached: the caller then owns the state.
+  /// The fiber's first step.
   void begin() noexcept;
+  /// The fiber's last step: wakes the joiners. True: the task was detached, and the caller owns the state.
   [[nodiscard]] bool finish() noexcept;
 
  private:
@@ -90,11 +92,12 @@ class task_state : public start_record {
 template <class R>
 class result_slot {
  public:
+  /// Calls f and keeps its result. Throws what f throws.
   template <class F>
   void fill(F&& f) {
     value_.emplace(std::forward<F>(f)());
   }
-  R take() { return std::move(*value_); }
+  R take() { return std::move(*value_); }  ///< gives the result away; only after fill()
 
  private:
   std::optional<R> value_;
@@ -171,6 +174,7 @@ void throw_if_being_cancelled();
 [[noreturn]] void throw_task_cancelled();
 
 struct task_access;
+/// Throws std::logic_error.
 [[noreturn]] void throw_empty_task();
 /// For a caller that has joined a task: throws the exception that left its function. In place of `cancelled`, throws as
 /// throw_task_cancelled().
@@ -180,6 +184,7 @@ void end_detached(task_state& state) noexcept;
 
 }  // namespace detail
 
+/// The handle of a joinable fiber and of its result. Move-only; the destructor stops and joins the fiber.
 template <class R>
 class [[nodiscard]] task {
  public:
@@ -311,6 +316,7 @@ class [[nodiscard]] task {
 
 /// For code that joins tasks in other ways than by their members.
 struct detail::task_access {
+  /// The task of a spawned fiber; takes over the record.
   template <class T>
   static task<T> handle(task_result<T>* record) noexcept {
     return task<T>(record);

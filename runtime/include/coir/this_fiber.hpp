@@ -15,13 +15,14 @@ void yield();
 
 namespace this_fiber {
 
-using id = fiber_id;
+using id = fiber_id;  ///< the type of get_id()
 
 /// The calling fiber's id.
 id get_id();
 
-/// The name of the calling fiber in reports and dumps.
+/// Gives the calling fiber a name for reports and dumps.
 void set_name(std::string name);
+/// The name of the calling fiber. Empty if it has none.
 std::string name();
 
 /// A token that is signalled when this fiber is cancelled (by task::request_stop() or a cancelled runtime, for

@@ -19,6 +19,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// What a trace has recorded.
 struct trace_summary {
   std::uint64_t recorded = 0;  ///< events in the file
   std::uint64_t dropped = 0;   ///< about how many runs of fibers are missing, as a buffer was full; the file says where

@@ -2,8 +2,11 @@
 // What a version promises: docs/versioning.md.
 #pragma once
 
+/// The major number of the version.
 #define COIR_VERSION_MAJOR 0
+/// The minor number of the version.
 #define COIR_VERSION_MINOR 1
+/// The patch number of the version.
 #define COIR_VERSION_PATCH 0
 
 /// Grows with each version: #if COIR_VERSION >= 200 is true from 0.2.0 on.

@@ -41,15 +41,16 @@ class barrier_core {
   /// A wait for the end of a phase; see queued_wait.hpp.
   class phase_wait : public queued_wait {
    public:
+    /// `joined` is the phase of the arrival.
     phase_wait(barrier_core& of, phase joined) noexcept : of_(&of), joined_(joined) {}
 
-    wait_place place() const noexcept { return of_->waiters_.place(); }
-    wait_reason why() const noexcept { return {"barrier wait", of_}; }
-    bool enter() noexcept;
-    wake leave(wake how) noexcept;
+    wait_place place() const noexcept { return of_->waiters_.place(); }  ///< the barrier's waiters
+    wait_reason why() const noexcept { return {"barrier wait", of_}; }   ///< for reports
+    bool enter() noexcept;          ///< false: the phase has not ended, and the barrier's lock is held
+    wake leave(wake how) noexcept;  ///< unlocks; returns `how`
 
    protected:
-    void join(phase p) noexcept { joined_ = p; }
+    void join(phase p) noexcept { joined_ = p; }  ///< sets the phase, if it is not known before the arrival
 
    private:
     barrier_core* of_;
@@ -74,6 +75,7 @@ struct no_completion {
 
 }  // namespace detail
 
+/// As std::barrier, for fibers and threads.
 template <class CompletionFunction = detail::no_completion>
 class barrier {
   static_assert(std::is_nothrow_invocable_v<CompletionFunction&>, "coir: a barrier's completion must not throw");
@@ -95,7 +97,9 @@ class barrier {
   /// The phase that an arrival belongs to.
   class arrival_token {
    public:
+    /// An arrival_token can be moved and not copied. Wait with the one that was moved to.
     arrival_token(arrival_token&&) noexcept = default;
+    /// The same.
     arrival_token& operator=(arrival_token&&) noexcept = default;
 
    private:

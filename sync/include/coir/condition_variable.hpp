@@ -47,9 +47,10 @@ namespace detail {
 /// How a coroutine locks again what it has unlocked: what it awaits, and what it does then.
 template <class Lock>
 struct async_relock {
+  /// What the coroutine awaits. It then holds the mutex.
   static auto await(Lock& mutex) requires requires { mutex.async_lock(); }
   { return mutex.async_lock(); }
-  static void adopt(Lock&) noexcept {}
+  static void adopt(Lock&) noexcept {}  ///< tells a lock object that its mutex is held; a mutex knows it
 };
 template <class Mutex>
 struct async_relock<std::unique_lock<Mutex>> {
@@ -70,6 +71,7 @@ concept async_relockable = requires(Lock& lock) {
 
 }  // namespace detail
 
+/// As std::condition_variable_any, for fibers and threads.
 class condition_variable {
  public:
   constexpr condition_variable() noexcept = default;

@@ -169,6 +169,7 @@ template <class Rep, class Period>
                                                                std::chrono::duration<Rep, Period> d) {
   return detail::context_access::cancellable(parent, detail::context_deadline(d));
 }
+/// The same with the deadline t. A clock other than steady_clock is read now.
 template <class Clock, class Duration>
 [[nodiscard]] std::pair<context, cancel_function> with_deadline(const context& parent,
                                                                 std::chrono::time_point<Clock, Duration> t) {

@@ -23,6 +23,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// A variable of which each fiber has its own.
 template <class T>
 class fiber_local {
   static_assert(std::is_object_v<T> && !std::is_const_v<T> && !std::is_array_v<T>,

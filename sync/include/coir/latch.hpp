@@ -15,6 +15,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// As std::latch, for fibers and threads.
 class latch {
  public:
   /// Throws std::invalid_argument if negative or more than max().

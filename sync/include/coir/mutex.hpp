@@ -35,13 +35,14 @@ namespace detail {
 
 /// `slot` is the mutex if the mutex is to be handed over. That is for a coroutine, which cannot come back to take it.
 struct mutex_waiter : wait_node {
-  deadline since = 0;
+  deadline since = 0;  ///< when it began to wait
 };
 
 class handed_over_lock;
 
 }  // namespace detail
 
+/// As std::mutex, for fibers and threads.
 class mutex {
  public:
   constexpr mutex() noexcept = default;
@@ -120,15 +121,16 @@ class mutex {
 /// not be resumed only to find the mutex taken.
 class detail::handed_over_lock {
  public:
+  /// Refers to the mutex.
   explicit handed_over_lock(mutex& m) noexcept { node_.slot = &m; }
 
-  wait_place place() const noexcept { return {of().queue_lock_, of().waiters_}; }
-  wait_node& node() noexcept { return node_; }
-  wait_reason why() const noexcept { return {"mutex lock", node_.slot}; }
-  static constexpr bool is_lock() noexcept { return true; }
-  bool try_now() const noexcept { return of().try_lock(); }
-  bool enter() noexcept;
-  wake leave(wake how) noexcept;
+  wait_place place() const noexcept { return {of().queue_lock_, of().waiters_}; }  ///< the mutex's waiters
+  wait_node& node() noexcept { return node_; }                                     ///< its place among them
+  wait_reason why() const noexcept { return {"mutex lock", node_.slot}; }          ///< for reports
+  static constexpr bool is_lock() noexcept { return true; }                        ///< not a cancellation point
+  bool try_now() const noexcept { return of().try_lock(); }                        ///< as mutex::try_lock()
+  bool enter() noexcept;          ///< true: it has the mutex; false: queue_lock_ is held
+  wake leave(wake how) noexcept;  ///< releases queue_lock_; returns `how`
 
  private:
   mutex& of() const noexcept { return *static_cast<mutex*>(node_.slot); }

@@ -27,6 +27,7 @@ void call_once(once& flag, F&& f, Args&&... args);
 template <class F>
 async<void> async_call_once(once& flag, F&& f);
 
+/// As std::once_flag with std::call_once, for fibers and threads.
 class once {
  public:
   constexpr once() noexcept = default;

@@ -80,6 +80,7 @@ template <detail::counting First, detail::counting Last, std::movable T, class M
   return detail::reduce(detail::integer_index(first, last), std::move(identity), map, combine, options, at);
 }
 
+/// The same for `*i` of every iterator i from `first` up to, but not including, `last`.
 template <std::random_access_iterator First, std::sized_sentinel_for<First> Last, std::movable T, class Map,
           class Combine>
 [[nodiscard]] T parallel_reduce(First first, Last last, T identity, Map&& map, Combine&& combine,
@@ -87,6 +88,7 @@ template <std::random_access_iterator First, std::sized_sentinel_for<First> Last
   return detail::reduce(detail::iterator_index(first, last), std::move(identity), map, combine, options, at);
 }
 
+/// The same for the elements of a range.
 template <std::ranges::random_access_range Range, std::movable T, class Map, class Combine>
 requires std::ranges::sized_range<Range>
 [[nodiscard]] T parallel_reduce(Range&& range, T identity, Map&& map, Combine&& combine, parallel_options options = {},
@@ -109,6 +111,7 @@ void parallel_invoke(detail::first_invocation first, Functions&&... functions) {
   const detail::invocation calls[] = {first, detail::invocation(functions)...};
   detail::run_calls(calls, 1 + sizeof...(Functions), first.at);
 }
+/// The same without functions: there is nothing to call.
 inline void parallel_invoke(source_location at = source_location::current()) { detail::run_calls(nullptr, 0, at); }
 
 }  // namespace coir

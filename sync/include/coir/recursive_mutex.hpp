@@ -12,6 +12,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// As std::recursive_mutex, for fibers and threads.
 class recursive_mutex {
  public:
   constexpr recursive_mutex() noexcept = default;

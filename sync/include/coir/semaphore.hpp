@@ -19,6 +19,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// A counting semaphore, for fibers and threads.
 class semaphore {
   using acquire_wait = detail::permits::request;
 

@@ -17,6 +17,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// As std::shared_mutex, for fibers and threads.
 class shared_mutex {
   using taking = detail::permits::request;
 

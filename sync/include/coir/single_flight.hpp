@@ -28,6 +28,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// Calls of the same key at the same time become one call, whose result all get.
 template <class K, class V, class Hash = std::hash<K>, class Equal = std::equal_to<K>>
 class single_flight {
   static_assert(std::is_void_v<V> || std::is_copy_constructible_v<V>, "coir: every caller gets a copy of the result");

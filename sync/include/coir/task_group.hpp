@@ -54,11 +54,13 @@ class crew;
 /// A child. Its fiber frees it, or the caller that stops it, whichever uses it last.
 class group_child : public task_state {
  protected:
-  using destroyer = void (*)(group_child*) noexcept;
+  using destroyer = void (*)(group_child*) noexcept;  ///< frees the record that the child is
 
+  /// `f` runs the function, `d` frees the record, and `where` is the spawn site.
   group_child(entry f, destroyer d, task_group& g, source_location where) noexcept
       : task_state(f, where), group_(&g), destroy_(d) {}
 
+  /// The fiber's first step.
   using task_state::begin;
   /// The fiber's last step, after the closure is destroyed. `error` is the exception that left it.
   void end() noexcept;
@@ -107,6 +109,7 @@ class group_record final : public group_child {
 
 }  // namespace detail
 
+/// Fibers that belong together: none outlives the group, and the first failure cancels the others.
 class task_group {
  public:
   static constexpr std::size_t no_limit = static_cast<std::size_t>(-1);

@@ -8,6 +8,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// As std::timed_mutex, for fibers and threads.
 class timed_mutex : private mutex {
  public:
   constexpr timed_mutex() noexcept = default;

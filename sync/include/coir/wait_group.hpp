@@ -24,6 +24,7 @@
 
 namespace coir::inline COIR_ABI {
 
+/// Waits until a number of fibers are done. As Go's sync.WaitGroup.
 class wait_group {
  public:
   constexpr wait_group() noexcept = default;

@@ -30,47 +30,57 @@
 
 namespace coir::inline COIR_ABI::detail {
 
+/// The members of all streams.
 class byte_stream : public io_owner {
  public:
-  using time_point = std::chrono::steady_clock::time_point;
+  using time_point = std::chrono::steady_clock::time_point;  ///< for the deadlines
 
   byte_stream(byte_stream&&) noexcept = default;
   byte_stream& operator=(byte_stream&&) noexcept = default;  ///< closes what it had
 
   /// Reads the bytes that have arrived, at least one. 0: the end of the stream, or `into` is empty.
   std::size_t read_some(std::span<std::byte> into);
+  /// The same, but reports an error in `error`.
   std::size_t read_some(std::span<std::byte> into, std::error_code& error);
 
   /// Writes as many bytes as the system has room for, at least one.
   std::size_t write_some(std::span<const std::byte> from);
+  /// The same, but reports an error in `error`.
   std::size_t write_some(std::span<const std::byte> from, std::error_code& error);
 
   /// Fills `into`. The second form returns how many bytes it has read: fewer than all only together with an error.
   void read(std::span<std::byte> into);
+  /// The same, but reports an error in `error`.
   std::size_t read(std::span<std::byte> into, std::error_code& error);
 
   /// Writes all of `from`. The second form returns how many bytes it has written: fewer than all only together with an
   /// error.
   void write(std::span<const std::byte> from);
+  /// The same, but reports an error in `error`.
   std::size_t write(std::span<const std::byte> from, std::error_code& error);
 
-  /// As read_some() and write_some() for several buffers. At most IOV_MAX of them are used.
+  /// As read_some() for several buffers. At most IOV_MAX of them are used.
   std::size_t readv(std::span<const ::iovec> into);
+  /// The same, but reports an error in `error`.
   std::size_t readv(std::span<const ::iovec> into, std::error_code& error);
+  /// As write_some() for several buffers. At most IOV_MAX of them are used.
   std::size_t writev(std::span<const ::iovec> from);
+  /// The same, but reports an error in `error`.
   std::size_t writev(std::span<const ::iovec> from, std::error_code& error);
 
   /// Writes n bytes of a regular file from `offset` on, without copying them through the program. Returns how many
   /// bytes it has written: fewer than n if the file ends. Reading the disk blocks the thread.
   std::size_t send_file(int file, ::off_t offset, std::size_t n);
+  /// The same, but reports an error in `error`.
   std::size_t send_file(int file, ::off_t offset, std::size_t n, std::error_code& error);
 
-  /// Sets the time until which reads, or writes, may block, for later calls and for calls that wait already. nullopt:
-  /// no limit.
+  /// Sets the time until which reads may block, for later calls and for calls that wait already. nullopt: no limit.
   void set_read_deadline(std::optional<time_point> until) noexcept;
+  /// The same for writes.
   void set_write_deadline(std::optional<time_point> until) noexcept;
 
  protected:
+  /// What the stream is.
   enum class kind : std::uint8_t { tcp, local, pipe };
 
   explicit byte_stream(kind k) noexcept : kind_(k) {}
