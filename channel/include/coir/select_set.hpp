@@ -169,7 +169,9 @@ class set_otherwise final : public set_case {
 class select_set {
  public:
   select_set() noexcept;
+  /// Takes over the cases; the other is empty afterwards.
   select_set(select_set&& other) noexcept;
+  /// As the move constructor, after its own cases are gone.
   select_set& operator=(select_set&& other) noexcept;
   ~select_set();
 
@@ -195,6 +197,7 @@ class select_set {
     return add(std::make_unique<detail::set_send<T, std::decay_t<Handler>>>(
         std::forward<Chan>(channel), static_cast<T>(std::forward<Value>(value)), std::forward<Handler>(handler)));
   }
+  /// The same on a channel of void.
   template <detail::sendable Chan, class Handler = detail::no_handler>
   requires detail::sends_void<Chan> std::size_t send(Chan&& channel, Handler&& handler = {}) {
     detail::check_plain_handler<std::decay_t<Handler>>();
@@ -207,6 +210,7 @@ class select_set {
   std::size_t timeout(std::chrono::duration<Rep, Period> d, Handler&& handler = {}) {
     return add_timeout(detail::timeout_operand(d), std::forward<Handler>(handler));
   }
+  /// The same at a point in time.
   template <class Clock, class Duration, class Handler = detail::no_handler>
   std::size_t timeout(std::chrono::time_point<Clock, Duration> t, Handler&& handler = {}) {
     return add_timeout(detail::timeout_operand(t), std::forward<Handler>(handler));

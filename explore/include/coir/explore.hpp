@@ -85,7 +85,9 @@ constexpr exploration_strategy dfs(unsigned max_preemptions) noexcept {
 /// How much an exploration does, and how it chooses.
 struct explore_options {
   std::uint64_t schedules = 10'000;  ///< at most
+  /// How schedules are chosen.
   exploration_strategy strategy = pct(3);
+  /// The same seed gives the same schedules.
   std::uint64_t seed = 1;
   std::uint64_t max_steps = 1'000'000;  ///< decisions of one schedule; more of them are a livelock
   std::uint64_t shrink_budget = 1'000;  ///< schedules that shrinking a failed one may take

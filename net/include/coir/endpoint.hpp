@@ -36,9 +36,12 @@ class endpoint {
   std::uint16_t port() const noexcept;                        ///< 0: no port, or any port
   std::string to_string() const;                              ///< as the constructor takes it; empty without a family
 
+  /// The address as system calls want it.
   const ::sockaddr* data() const noexcept { return reinterpret_cast<const ::sockaddr*>(&address_); }
+  /// Its size in bytes.
   ::socklen_t size() const noexcept { return size_; }
 
+  /// Whether they are the same address.
   bool operator==(const endpoint& other) const noexcept;
 
  private:

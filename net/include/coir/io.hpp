@@ -125,8 +125,11 @@ enum class standard_stream : std::uint8_t {
 
 /// How a process is started.
 struct process_options {
+  /// The child's standard input.
   standard_stream in = standard_stream::pipe;
+  /// The child's standard output.
   standard_stream out = standard_stream::pipe;
+  /// The child's standard error.
   standard_stream err = standard_stream::pipe;
   std::optional<std::string> directory = std::nullopt;                 ///< the working directory; none: this program's
   std::optional<std::vector<std::string>> environment = std::nullopt;  ///< "NAME=value"; none: this program's

@@ -52,6 +52,7 @@ class socket_stream : public detail::byte_stream {
   endpoint remote_endpoint() const;
 
  protected:
+  /// For the classes derived from it.
   using byte_stream::byte_stream;
 };
 
@@ -147,6 +148,7 @@ class tcp_listener : public listener {
   /// Blocks until there is a connection and returns it. A connection that failed before it was accepted is skipped. If
   /// the process has no descriptor left (EMFILE), it throws, and the connection stays queued for the next call.
   tcp_stream accept();
+  /// The same; reports a failure in `error`.
   tcp_stream accept(std::error_code& error);
 
   /// Accepts a connection without blocking. nullopt: accept() would block. Throws std::system_error.
@@ -161,13 +163,18 @@ class unix_listener : public listener {
   /// path or the name of a local socket.
   explicit unix_listener(const endpoint& at, listen_options options = {});
   ~unix_listener() { close(); }
+  /// Takes over the socket; the other is closed afterwards.
   unix_listener(unix_listener&&) noexcept = default;
+  /// The same, after it has closed its own.
   unix_listener& operator=(unix_listener&& other) noexcept;
 
   /// accept() and try_accept() do the same as those of tcp_listener.
   unix_stream accept();
+  /// As the one of tcp_listener.
   unix_stream accept(std::error_code& error);
+  /// As the one of tcp_listener.
   std::optional<unix_stream> try_accept();
+  /// As the one of all listeners. Removes the socket's file too.
   void close() noexcept;
 
  private:

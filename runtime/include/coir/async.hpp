@@ -228,12 +228,16 @@ struct async_access;
 template <class T>
 class [[nodiscard("an async does nothing until it is awaited or spawned")]] async {
  public:
+  /// What `co_await` returns.
   using result_type = T;
+  /// For the compiler.
   using promise_type = detail::async_promise<T>;
 
   /// An empty async, which stands for no coroutine.
   async() noexcept = default;
+  /// Takes over the coroutine; the other is empty afterwards.
   async(async && other) noexcept : frame_(std::exchange(other.frame_, {})) {}
+  /// The same, after it has destroyed its own.
   async& operator=(async&& other) noexcept {
     if (this != &other) {
       drop();
@@ -245,6 +249,7 @@ class [[nodiscard("an async does nothing until it is awaited or spawned")]] asyn
 
   /// Whether this stands for a coroutine. False if it is empty, moved from, awaited or spawned.
   bool valid() const noexcept { return static_cast<bool>(frame_); }
+  /// The same as valid().
   explicit operator bool() const noexcept { return valid(); }
 
   /// `co_await f()`, `co_await std::move(a)`: runs the coroutine to its end as a part of the calling coroutine. Returns

@@ -128,6 +128,7 @@ class coroutine {
       std::conditional_t<std::is_reference_v<Result>, std::remove_reference_t<Result>*, std::remove_cv_t<Result>>>;
 
  public:
+  /// The argument of the body.
   using handle = coroutine_self<Out, In>;
 
   /// The return type of next() and send(): std::optional<Out>, a pointer if Out is a reference, a bool if Out is void.
@@ -148,6 +149,7 @@ class coroutine {
            std::invocable<std::decay_t<F>&, handle&>) explicit coroutine(F&& body)
       : coroutine(coroutine_options{}, std::forward<F>(body)) {}
 
+  /// The same with options.
   template <class F>
   requires std::invocable < std::decay_t<F>
   &, handle& > coroutine(const coroutine_options& options, F&& body)
@@ -157,6 +159,7 @@ class coroutine {
     body_->owner_ = this;
   }
 
+  /// Takes over the body; the other is empty afterwards.
   coroutine(coroutine&& other) noexcept(std::is_nothrow_move_constructible_v<kept>)
       : body_(std::exchange(other.body_, nullptr)),
         error_(std::exchange(other.error_, nullptr)),
@@ -164,6 +167,7 @@ class coroutine {
     if (body_ != nullptr) body_->owner_ = this;
     other.result_.reset();
   }
+  /// The same, after it has ended its own body as the destructor does.
   coroutine& operator=(coroutine&& other) noexcept(std::is_nothrow_move_constructible_v<kept>) {
     if (this != &other) {
       coroutine taken(std::move(other));  // first, since `other` may be in the body that ends here
@@ -205,6 +209,7 @@ class coroutine {
     else if constexpr (!std::is_void_v<Result>)
       return *result_;
   }
+  /// The same of an rvalue: the result is moved out.
   Result result() && {
     require_result();
     if constexpr (std::is_reference_v<Result>)

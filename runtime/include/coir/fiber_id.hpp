@@ -15,8 +15,10 @@ namespace coir::inline COIR_ABI {
 class fiber_id {
  public:
   constexpr fiber_id() noexcept = default;
+  /// The id with that number.
   constexpr explicit fiber_id(std::uint64_t number) noexcept : number_(number) {}
 
+  /// As reports and dumps show it. 0: no fiber.
   constexpr std::uint64_t number() const noexcept { return number_; }
   // NOLINTNEXTLINE(modernize-use-nullptr): of what the compiler makes of it
   friend constexpr auto operator<=>(fiber_id, fiber_id) noexcept = default;

@@ -188,17 +188,23 @@ class generator<T>::yielder : private detail::coroutine_core {
 template <class T>
 class generator<T>::iterator {
  public:
+  /// As for any input iterator.
   using value_type = generator::value_type;
+  /// As for any input iterator.
   using difference_type = std::ptrdiff_t;
+  /// As for any input iterator.
   using iterator_concept = std::input_iterator_tag;
 
   iterator() noexcept = default;
 
+  /// The value. An rvalue, so that it can be moved from.
   T&& operator*() const noexcept { return static_cast<T&&>(*value_); }
+  /// Runs the body to its next value. Throws what leaves the body.
   iterator& operator++() {
     value_ = from_->advance();
     return *this;
   }
+  /// The same; returns nothing.
   void operator++(int) { ++*this; }
 
   friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return i.value_ == nullptr; }

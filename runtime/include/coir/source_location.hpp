@@ -12,13 +12,17 @@ namespace coir::inline COIR_ABI {
 class source_location {
  public:
   constexpr source_location() = default;
+  /// That place. `file` must live as long as this does.
   constexpr source_location(const char* file, std::uint32_t line) : file_(file), line_(line) {}
 
+  /// The place where it is called, or where a default argument is used.
   static constexpr source_location current(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE()) {
     return {file, line};
   }
 
+  /// The name of the file.
   constexpr const char* file_name() const noexcept { return file_; }
+  /// The number of the line, from 1.
   constexpr std::uint32_t line() const noexcept { return line_; }
 
  private:

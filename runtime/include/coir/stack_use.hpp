@@ -17,6 +17,7 @@ namespace coir::inline COIR_ABI {
 /// How much of their stacks the fibers of one place have used.
 struct stack_use {
   std::string file;  ///< file of the spawn site
+  /// Line of the spawn site.
   unsigned line = 0;
   std::uint64_t fibers = 0;  ///< how many have ended
   std::size_t most = 0;      ///< the most bytes that one of them has used

@@ -188,11 +188,14 @@ void end_detached(task_state& state) noexcept;
 template <class R>
 class [[nodiscard]] task {
  public:
+  /// What get() returns.
   using result_type = R;
 
   /// An empty task, which stands for no fiber.
   task() noexcept = default;
+  /// Takes over the fiber; the other is empty afterwards.
   task(task&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  /// The same, after it has stopped and joined its own fiber. Blocks for that.
   task& operator=(task&& other) noexcept {
     if (this != &other) {
       stop_and_join();
@@ -208,6 +211,7 @@ class [[nodiscard]] task {
 
   /// Whether this stands for a fiber. False if the task is empty, moved from, detached, or taken by get().
   bool valid() const noexcept { return state_ != nullptr; }
+  /// The same as valid().
   explicit operator bool() const noexcept { return valid(); }
 
   /// Joins the fiber. Returns the function's result, or rethrows the exception that left the function. Leaves the task
@@ -239,6 +243,7 @@ class [[nodiscard]] task {
     check();
     return state_->join(detail::deadline_after(d)) == detail::wake::fired;
   }
+  /// The same until a point in time.
   template <class Clock, class Duration>
   bool wait_until(std::chrono::time_point<Clock, Duration> t) const {
     check();
@@ -250,8 +255,10 @@ class [[nodiscard]] task {
   /// meanwhile. Those with a time also throw std::bad_alloc, and std::system_error if the thread for a timer cannot be
   /// started.
   detail::end_awaiter async_wait() const;
+  /// As async_wait(), for at most that long. `co_await` returns whether the fiber has ended.
   template <class Rep, class Period>
   detail::timed_end_awaiter async_wait_for(std::chrono::duration<Rep, Period> d) const;
+  /// The same until a point in time.
   template <class Clock, class Duration>
   detail::timed_end_awaiter async_wait_until(std::chrono::time_point<Clock, Duration> t) const;
 

@@ -114,6 +114,7 @@ class barrier {
   barrier(const barrier&) = delete;
   barrier& operator=(const barrier&) = delete;
 
+  /// The largest number of participants.
   static constexpr std::int64_t max() noexcept { return detail::barrier_core::max; }
 
   /// Arrives n times. Does not block, but the last to arrive runs the completion function, which may. Throws
@@ -132,6 +133,7 @@ class barrier {
   detail::queue_awaiter<detail::barrier_core::phase_wait> async_wait(arrival_token&& arrived) const noexcept {
     return detail::queue_awaiter<detail::barrier_core::phase_wait>(std::in_place, core_, arrived.phase_);
   }
+  /// For coroutines: `co_await` of it does what arrive_and_wait() does.
   detail::queue_awaiter<arrival_wait> async_arrive_and_wait() noexcept {
     return detail::queue_awaiter<arrival_wait>(std::in_place, *this);
   }

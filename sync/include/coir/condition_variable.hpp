@@ -103,6 +103,7 @@ class condition_variable {
   std::cv_status wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> t) {
     return wait_once(lock, detail::deadline_at(t), nullptr);
   }
+  /// The same for at most that long.
   template <class Lock, class Rep, class Period>
   std::cv_status wait_for(Lock& lock, std::chrono::duration<Rep, Period> d) {
     return wait_once(lock, detail::deadline_after(d), nullptr);
@@ -114,6 +115,7 @@ class condition_variable {
   bool wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> t, Predicate predicate) {
     return wait_for_predicate(lock, detail::deadline_at(t), nullptr, predicate);
   }
+  /// The same for at most that long.
   template <class Lock, class Rep, class Period, class Predicate>
   bool wait_for(Lock& lock, std::chrono::duration<Rep, Period> d, Predicate predicate) {
     return wait_for_predicate(lock, detail::deadline_after(d), nullptr, predicate);
@@ -125,10 +127,12 @@ class condition_variable {
   bool wait(Lock& lock, std::stop_token stop, Predicate predicate) {
     return wait_for_predicate(lock, detail::no_deadline, &stop, predicate);
   }
+  /// The same until a point in time.
   template <class Lock, class Clock, class Duration, class Predicate>
   bool wait_until(Lock& lock, std::stop_token stop, std::chrono::time_point<Clock, Duration> t, Predicate predicate) {
     return wait_for_predicate(lock, detail::deadline_at(t), &stop, predicate);
   }
+  /// The same for at most that long.
   template <class Lock, class Rep, class Period, class Predicate>
   bool wait_for(Lock& lock, std::stop_token stop, std::chrono::duration<Rep, Period> d, Predicate predicate) {
     return wait_for_predicate(lock, detail::deadline_after(d), &stop, predicate);
@@ -143,37 +147,44 @@ class condition_variable {
   async<void> async_wait(Lock& lock) {
     return async_wait_once<false>(lock, detail::no_deadline, nullptr);
   }
+  /// The same until the predicate is true.
   template <class Lock, class Predicate>
   async<void> async_wait(Lock& lock, Predicate&& predicate) {
     detail::check_made_in_co_await<Predicate>();
     return async_wait_while_not(lock, std::forward<Predicate>(predicate));
   }
+  /// For coroutines: `co_await` of it does what wait_until() does.
   template <class Lock, class Clock, class Duration>
   async<std::cv_status> async_wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> t) {
     return async_wait_once<true>(lock, detail::deadline_at(t), nullptr);
   }
+  /// For coroutines: `co_await` of it does what wait_for() does.
   template <class Lock, class Rep, class Period>
   async<std::cv_status> async_wait_for(Lock& lock, std::chrono::duration<Rep, Period> d) {
     return async_wait_once<true>(lock, detail::deadline_after(d), nullptr);
   }
+  /// For coroutines: `co_await` of it does what wait_until() with a predicate does.
   template <class Lock, class Clock, class Duration, class Predicate>
   async<bool> async_wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> t, Predicate&& predicate) {
     detail::check_made_in_co_await<Predicate>();
     return async_wait_for_predicate<true>(lock, std::stop_token(), detail::deadline_at(t),
                                           std::forward<Predicate>(predicate));
   }
+  /// For coroutines: `co_await` of it does what wait_for() with a predicate does.
   template <class Lock, class Rep, class Period, class Predicate>
   async<bool> async_wait_for(Lock& lock, std::chrono::duration<Rep, Period> d, Predicate&& predicate) {
     detail::check_made_in_co_await<Predicate>();
     return async_wait_for_predicate<true>(lock, std::stop_token(), detail::deadline_after(d),
                                           std::forward<Predicate>(predicate));
   }
+  /// For coroutines: `co_await` of it does what wait() with a stop token does.
   template <class Lock, class Predicate>
   async<bool> async_wait(Lock& lock, std::stop_token stop, Predicate&& predicate) {
     detail::check_made_in_co_await<Predicate>();
     return async_wait_for_predicate<false>(lock, std::move(stop), detail::no_deadline,
                                            std::forward<Predicate>(predicate));
   }
+  /// For coroutines: `co_await` of it does what wait_until() with a stop token does.
   template <class Lock, class Clock, class Duration, class Predicate>
   async<bool> async_wait_until(Lock& lock, std::stop_token stop, std::chrono::time_point<Clock, Duration> t,
                                Predicate&& predicate) {
@@ -181,6 +192,7 @@ class condition_variable {
     return async_wait_for_predicate<true>(lock, std::move(stop), detail::deadline_at(t),
                                           std::forward<Predicate>(predicate));
   }
+  /// For coroutines: `co_await` of it does what wait_for() with a stop token does.
   template <class Lock, class Rep, class Period, class Predicate>
   async<bool> async_wait_for(Lock& lock, std::stop_token stop, std::chrono::duration<Rep, Period> d,
                              Predicate&& predicate) {

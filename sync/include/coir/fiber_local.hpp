@@ -30,6 +30,7 @@ class fiber_local {
                 "coir: a fiber_local is of an object type, not a reference, array or const type");
 
  public:
+  /// T.
   using value_type = T;
 
   /// Throws std::bad_alloc.
@@ -44,6 +45,7 @@ class fiber_local {
       if (void* value = table->find(key_)) return *static_cast<T*>(value);
     return make();
   }
+  /// A member of the calling fiber's value.
   T* operator->() const { return std::addressof(**this); }
 
  private:

@@ -23,6 +23,7 @@ class latch {
   latch(const latch&) = delete;
   latch& operator=(const latch&) = delete;
 
+  /// The largest count.
   static constexpr std::int64_t max() noexcept { return detail::countdown::max; }
 
   /// Never blocks. Throws std::logic_error if the count is less than n, std::invalid_argument if n is negative.

@@ -24,6 +24,7 @@ class semaphore {
   using acquire_wait = detail::permits::request;
 
  public:
+  /// For numbers of permits.
   using count_type = std::int64_t;
 
   /// Has that many permits, which is also the most that it can ever have. Throws std::invalid_argument if negative.
@@ -50,15 +51,18 @@ class semaphore {
     check(n);
     return permits_.try_acquire(n) || permits_.acquire(n, detail::deadline_after(d));
   }
+  /// The same for one permit.
   template <class Rep, class Period>
   bool acquire_for(std::chrono::duration<Rep, Period> d) {
     return acquire_for(1, d);
   }
+  /// The same until a point in time.
   template <class Clock, class Duration>
   bool acquire_until(count_type n, std::chrono::time_point<Clock, Duration> t) {
     check(n);
     return permits_.acquire(n, detail::deadline_at(t));
   }
+  /// The same for one permit.
   template <class Clock, class Duration>
   bool acquire_until(std::chrono::time_point<Clock, Duration> t) {
     return acquire_until(1, t);
@@ -72,21 +76,25 @@ class semaphore {
     check(n);
     return detail::queue_awaiter<acquire_wait>(std::in_place, permits_, n);
   }
+  /// For coroutines: `co_await` of it does what acquire_for() does.
   template <class Rep, class Period>
   detail::timed_queue_awaiter<acquire_wait> async_acquire_for(count_type n, std::chrono::duration<Rep, Period> d) {
     check(n);
     return detail::timed_queue_awaiter<acquire_wait>(detail::deadline_after(d), permits_, n);
   }
+  /// The same for one permit.
   template <class Rep, class Period>
   detail::timed_queue_awaiter<acquire_wait> async_acquire_for(std::chrono::duration<Rep, Period> d) {
     return async_acquire_for(1, d);
   }
+  /// For coroutines: `co_await` of it does what acquire_until() does.
   template <class Clock, class Duration>
   detail::timed_queue_awaiter<acquire_wait> async_acquire_until(count_type n,
                                                                 std::chrono::time_point<Clock, Duration> t) {
     check(n);
     return detail::timed_queue_awaiter<acquire_wait>(detail::deadline_at(t), permits_, n);
   }
+  /// The same for one permit.
   template <class Clock, class Duration>
   detail::timed_queue_awaiter<acquire_wait> async_acquire_until(std::chrono::time_point<Clock, Duration> t) {
     return async_acquire_until(1, t);

@@ -36,6 +36,7 @@ class shared_mutex {
   bool try_lock_for(std::chrono::duration<Rep, Period> d) {
     return permits_.acquire(all, detail::deadline_after(d));
   }
+  /// The same until a point in time.
   template <class Clock, class Duration>
   bool try_lock_until(std::chrono::time_point<Clock, Duration> t) {
     return permits_.acquire(all, detail::deadline_at(t));
@@ -46,10 +47,12 @@ class shared_mutex {
   /// `std::unique_lock held(m, std::adopt_lock);`. Those with a time throw std::bad_alloc, and std::system_error if the
   /// thread for a timer cannot be started.
   detail::queue_awaiter<taking> async_lock() noexcept { return async_take(all); }
+  /// For coroutines: `co_await` of it does what try_lock_for() does.
   template <class Rep, class Period>
   detail::timed_queue_awaiter<taking> async_try_lock_for(std::chrono::duration<Rep, Period> d) {
     return async_take(all, detail::deadline_after(d));
   }
+  /// For coroutines: `co_await` of it does what try_lock_until() does.
   template <class Clock, class Duration>
   detail::timed_queue_awaiter<taking> async_try_lock_until(std::chrono::time_point<Clock, Duration> t) {
     return async_take(all, detail::deadline_at(t));
@@ -69,16 +72,19 @@ class shared_mutex {
   bool try_lock_shared_for(std::chrono::duration<Rep, Period> d) {
     return permits_.acquire(1, detail::deadline_after(d));
   }
+  /// The same until a point in time.
   template <class Clock, class Duration>
   bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> t) {
     return permits_.acquire(1, detail::deadline_at(t));
   }
   /// The same for readers. A std::shared_lock adopts it.
   detail::queue_awaiter<taking> async_lock_shared() noexcept { return async_take(1); }
+  /// For coroutines: `co_await` of it does what try_lock_shared_for() does.
   template <class Rep, class Period>
   detail::timed_queue_awaiter<taking> async_try_lock_shared_for(std::chrono::duration<Rep, Period> d) {
     return async_take(1, detail::deadline_after(d));
   }
+  /// For coroutines: `co_await` of it does what try_lock_shared_until() does.
   template <class Clock, class Duration>
   detail::timed_queue_awaiter<taking> async_try_lock_shared_until(std::chrono::time_point<Clock, Duration> t) {
     return async_take(1, detail::deadline_at(t));

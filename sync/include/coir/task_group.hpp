@@ -112,6 +112,7 @@ class group_record final : public group_child {
 /// Fibers that belong together: none outlives the group, and the first failure cancels the others.
 class task_group {
  public:
+  /// No limit to how many children run at once.
   static constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
 
   task_group() noexcept = default;

@@ -24,6 +24,7 @@ class timed_mutex : private mutex {
   bool try_lock_for(std::chrono::duration<Rep, Period> d) {
     return try_lock() || lock_contended(detail::deadline_after(d));
   }
+  /// The same until a point in time.
   template <class Clock, class Duration>
   bool try_lock_until(std::chrono::time_point<Clock, Duration> t) {
     return try_lock() || lock_contended(detail::deadline_at(t));
@@ -36,6 +37,7 @@ class timed_mutex : private mutex {
   detail::timed_queue_awaiter<detail::handed_over_lock> async_try_lock_for(std::chrono::duration<Rep, Period> d) {
     return detail::timed_queue_awaiter<detail::handed_over_lock>(detail::deadline_after(d), as_mutex());
   }
+  /// For coroutines: `co_await` of it does what try_lock_until() does.
   template <class Clock, class Duration>
   detail::timed_queue_awaiter<detail::handed_over_lock> async_try_lock_until(
       std::chrono::time_point<Clock, Duration> t) {

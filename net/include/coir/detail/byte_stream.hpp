@@ -35,6 +35,7 @@ class byte_stream : public io_owner {
  public:
   using time_point = std::chrono::steady_clock::time_point;  ///< for the deadlines
 
+  /// Takes over the descriptor; the other is closed afterwards.
   byte_stream(byte_stream&&) noexcept = default;
   byte_stream& operator=(byte_stream&&) noexcept = default;  ///< closes what it had
 
@@ -83,7 +84,9 @@ class byte_stream : public io_owner {
   /// What the stream is.
   enum class kind : std::uint8_t { tcp, local, pipe };
 
+  /// For the classes derived from it: closed.
   explicit byte_stream(kind k) noexcept : kind_(k) {}
+  /// For the classes derived from it.
   byte_stream(kind k, io_handle handle) noexcept : io_owner(std::move(handle)), kind_(k) {}
   ~byte_stream() = default;
 

@@ -24,8 +24,11 @@ class io_owner {
 
  protected:
   io_owner() noexcept = default;
+  /// For the classes derived from it.
   explicit io_owner(io_handle handle) noexcept : handle_(std::move(handle)) {}
+  /// Takes over the descriptor; the other is closed afterwards.
   io_owner(io_owner&&) noexcept = default;
+  /// The same, after it has closed its own.
   io_owner& operator=(io_owner&&) noexcept = default;  // closes what it had
   ~io_owner() = default;
 
