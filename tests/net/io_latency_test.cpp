@@ -83,7 +83,9 @@ TEST_P(io_latency_test, AThousandThatAreReadyAtOnceCostFewWakesAndHoldUpNobody) 
     const coir::metrics_snapshot after = coir::metrics();
     EXPECT_LT(after.wakes - before.wakes, many / 4);
     // With several, the operating system may keep the other fiber's thread from running all the time.
-    if (GetParam() == 1) EXPECT_GT(turns_meanwhile, 0U);
+    if (GetParam() == 1) {
+      EXPECT_GT(turns_meanwhile, 0U);
+    }
   });
 }
 
