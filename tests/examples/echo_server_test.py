@@ -46,6 +46,8 @@ class EchoServer(unittest.TestCase):
 
     def test_stops_in_spite_of_clients(self):
         with server.Server() as s, s.connect() as silent, s.connect() as deaf:
+            silent.sendall(b"a")
+            self.assertEqual(silent.recv(1), b"a")  # accepted: those that wait for that are reset at the end
             deaf.setblocking(False)
             try:
                 while True:
