@@ -2,7 +2,6 @@
 
 import http.server
 import socket
-import threading
 import unittest
 
 import server
@@ -23,11 +22,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
 
 class FetchHttp(unittest.TestCase):
     def setUp(self):
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-        self.addCleanup(self.http.server_close)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-        self.addCleanup(self.http.shutdown)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
+        self.url = server.serve_http(self, Pages)
 
     def test_all_in_order(self):
         urls = [f"{self.url}/{i * 10_000}" for i in reversed(range(30))]

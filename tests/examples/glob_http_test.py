@@ -31,11 +31,7 @@ class Directory(http.server.BaseHTTPRequestHandler):
 
 class GlobHttp(unittest.TestCase):
     def setUp(self):
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Directory)
-        self.addCleanup(self.http.server_close)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-        self.addCleanup(self.http.shutdown)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/fruit"
+        self.url = server.serve_http(self, Directory) + "/fruit"
 
     def test_what_matches_is_fetched_concurrently(self):
         out, _ = server.run_example(self.url, "*.txt")

@@ -19,6 +19,7 @@ with 77, which CTest shows as skipped.
 
 import ctypes
 import faulthandler
+import http.server
 import queue
 import re
 import shutil
@@ -151,6 +152,15 @@ class Server:
     def _errors(self):
         self._stderr.seek(0)
         return self._stderr.read()
+
+
+def serve_http(test, handler):
+    """Python's HTTP server, until the test is over, with that http.server.BaseHTTPRequestHandler: its URL."""
+    http_server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    test.addCleanup(http_server.server_close)
+    threading.Thread(target=http_server.serve_forever, daemon=True).start()
+    test.addCleanup(http_server.shutdown)
+    return f"http://127.0.0.1:{http_server.server_address[1]}"
 
 
 def main():
