@@ -65,6 +65,7 @@ schedule outcome::played() const {
 // ---- a schedule ----------------------------------------------------------------------------------------------------
 
 outcome& engine::run(const std::function<void()>& main, chooser& how, source_location at) {
+  const unobserved bookkeeping;
   how_ = &how;
   begin();
   work(main, at);
@@ -82,7 +83,6 @@ outcome& engine::observe(const std::function<void()>& main, chooser& how, source
 }
 
 void engine::begin() {
-  const unobserved bookkeeping;
   if (world_ == nullptr) {
     world_ = std::make_unique<world>(*this);
     home_ = world_->home.get();
@@ -129,7 +129,6 @@ void engine::begin() {
 }
 
 void engine::work(const std::function<void()>& main, source_location at) {
-  const unobserved bookkeeping;
   set_current_worker(worker_);
   home_->start(make_record<go_record<main_call>>(main_call{main}, at));
   for (;;) {
@@ -159,7 +158,6 @@ void engine::resume(runnable& r) {
 }
 
 void engine::end() {
-  const unobserved bookkeeping;
   tsan_acquire(home_);  // what the fibers of this schedule did, before those of the next
   if (!ending_ && assertions_.any()) fail(failure_kind::assertion, {});
   if (outcome_.kind == failure_kind::assertion) outcome_.what = assertions_.text();
