@@ -160,19 +160,19 @@ TEST_P(Context, WakesThoseWhoWaitForIt) {
     std::atomic<int> woken{0};
     std::vector<coir::task<void>> tasks;
     for (int i = 0; i < 50; ++i)
-      tasks.push_back(coir::spawn([&woken, i, ctx = ctx] {
+      tasks.push_back(coir::spawn([&woken, i, waited_for = ctx] {
         if (i % 2 == 0) {
-          EXPECT_FALSE(ctx.done().recv());
+          EXPECT_FALSE(waited_for.done().recv());
         } else {
           const auto never = coir::make_chan<int>();
-          EXPECT_EQ(coir::select(coir::on_recv(never), coir::on_recv(ctx.done())), 1U);
+          EXPECT_EQ(coir::select(coir::on_recv(never), coir::on_recv(waited_for.done())), 1U);
         }
-        EXPECT_TRUE(is<coir::context_cancelled>(ctx.err()));
+        EXPECT_TRUE(is<coir::context_cancelled>(waited_for.err()));
         ++woken;
       }));
     until_blocked(tasks);
-    std::thread waits([&, ctx = ctx] { ctx.done().recv(); });
-    std::thread([cancel = cancel] { cancel(); }).join();
+    std::thread waits([waited_for = ctx] { waited_for.done().recv(); });
+    std::thread([cancels = cancel] { cancels(); }).join();
     for (auto& t : tasks) t.get();
     waits.join();
     EXPECT_EQ(woken, 50);
@@ -592,13 +592,13 @@ TEST_P(Context, TheEndOfAParentRacesItsChildren) {
                                   : coir::with_timeout(context::background(), std::chrono::microseconds(round % 80));
       coir::wait_group all;
       for (int f = 0; f < 6; ++f)
-        all.go([parent = parent, f] {
+        all.go([ends = parent, f] {
           for (int i = 0;; ++i) {
-            auto [child, cancel_child] = f % 2 == 0 ? coir::with_cancel(coir::with_value(parent, f, counted()))
-                                                    : coir::with_timeout(parent, std::chrono::microseconds(i % 30));
+            auto [child, cancel_child] = f % 2 == 0 ? coir::with_cancel(coir::with_value(ends, f, counted()))
+                                                    : coir::with_timeout(ends, std::chrono::microseconds(i % 30));
             const auto done = i % 2 == 0 ? child.done() : coir::recv_chan<void>();
             if (i % 3 == 0) cancel_child();
-            if (parent.err()) {
+            if (ends.err()) {
               if (done) {
                 EXPECT_FALSE(done.recv());
               }
