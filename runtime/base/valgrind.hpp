@@ -3,10 +3,12 @@
 // one comparison for each new stack unless the program runs under Valgrind.
 #pragma once
 
+#include <cstddef>
+
 #include <coir/detail/abi.hpp>
 
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
 
 #include "base/internal_memory.hpp"
 #endif
@@ -15,7 +17,7 @@ namespace coir::inline COIR_ABI::detail {
 
 /// The stacks of one pool; forgotten with it. Used by one thread at a time.
 class valgrind_stacks {
-#if __has_include(<valgrind/valgrind.h>)
+#if __has_include(<valgrind/memcheck.h>)
  public:
   valgrind_stacks() noexcept : under_valgrind_(RUNNING_ON_VALGRIND != 0) {}
   ~valgrind_stacks() {
@@ -36,5 +38,13 @@ class valgrind_stacks {
   void add(char*, char*) noexcept {}
 #endif
 };
+
+/// A part of a stack that is not the caller's is about to be written. Valgrind may have taken it for lost since another
+/// owner's frames have gone.
+inline void valgrind_take([[maybe_unused]] void* p, [[maybe_unused]] std::size_t n) noexcept {
+#if __has_include(<valgrind/memcheck.h>)
+  VALGRIND_MAKE_MEM_UNDEFINED(p, n);
+#endif
+}
 
 }  // namespace coir::detail

@@ -12,6 +12,7 @@
 #include "base/exception_state.hpp"
 #include "base/report.hpp"
 #include "base/sanitizer.hpp"
+#include "base/valgrind.hpp"
 #include "fiber/fiber.hpp"
 #include "sched/overflow.hpp"
 #include "sched/worker.hpp"
@@ -100,6 +101,7 @@ coroutine_memory take_coroutine_memory(const coroutine_options& options, std::si
   pooled_stack* s = take_coroutine_stack(bytes);
   s->asked = options.stack_size;
   s->block = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(s) - size) & ~(std::uintptr_t{alignment} - 1));
+  valgrind_take(s->block, size);
   return {s->block, s};
 }
 
