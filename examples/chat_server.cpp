@@ -27,7 +27,6 @@ using example::chat::line;
 using example::chat::line_reader;
 using example::chat::member;
 using example::chat::room;
-using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 bool is_name(std::string_view text) {
@@ -49,7 +48,7 @@ std::string printable(std::string_view text) {
 void write_lines(const member& m) {
   for (const line& text : m.outbox()) {
     std::error_code error;
-    m.stream().set_write_deadline(steady_clock::now() + 10s);
+    m.stream().set_write_deadline(coir::clock::now() + 10s);
     m.stream().write(std::as_bytes(std::span(*text)), error);
     if (error) return m.stream().close();  // wakes the fiber that reads
   }
@@ -80,7 +79,7 @@ class reader {
  private:
   /// Whether the client has a name, before its patience or ours is over.
   bool introduce() {
-    member_.stream().set_read_deadline(steady_clock::now() + 1min);
+    member_.stream().set_read_deadline(coir::clock::now() + 1min);
     member_.tell("* your name?");
     for (int tries = 0; tries < 5; ++tries) {
       const auto text = next_line();
@@ -113,14 +112,14 @@ class reader {
 
   /// A thousand lines a second, and fifty at once.
   void pace() {
-    next_ = std::max(next_, steady_clock::now()) + 1ms;
-    if (next_ > steady_clock::now() + 50ms) coir::sleep_until(next_ - 50ms);
+    next_ = std::max(next_, coir::clock::now()) + 1ms;
+    if (next_ > coir::clock::now() + 50ms) coir::sleep_until(next_ - 50ms);
   }
 
   member& member_;
   room& room_;
   line_reader lines_;
-  steady_clock::time_point next_{};
+  coir::clock::time_point next_{};
 };
 
 void chat(coir::net::tcp_stream& client, room& r) {

@@ -10,13 +10,13 @@
 #include <system_error>
 
 #include <coir/net.hpp>
+#include <coir/simulate.hpp>
 #include <coir/this_fiber.hpp>
 
 #include "common/serve.hpp"
 
 namespace {
 
-using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 void echo(coir::net::tcp_stream& client) {
@@ -24,11 +24,11 @@ void echo(coir::net::tcp_stream& client) {
   // A client that never stops to send never blocks its fiber, which then is never cancelled: so the fiber asks.
   while (!coir::this_fiber::stop_token().stop_requested()) {
     std::error_code error;
-    client.set_read_deadline(steady_clock::now() + 10min);
+    client.set_read_deadline(coir::clock::now() + 10min);
     const std::size_t n = client.read_some(buffer, error);
     if (error || n == 0) return;
 
-    client.set_write_deadline(steady_clock::now() + 30s);
+    client.set_write_deadline(coir::clock::now() + 30s);
     client.write(std::span(buffer).first(n), error);
     if (error) return;
   }

@@ -206,7 +206,7 @@ class client {
 
   bool send_replies() {
     std::error_code error;
-    stream_.set_write_deadline(std::chrono::steady_clock::now() + 30s);
+    stream_.set_write_deadline(coir::clock::now() + 30s);
     stream_.write(std::as_bytes(std::span(reply_.text())), error);
     reply_.clear();
     return !error;

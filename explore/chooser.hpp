@@ -50,6 +50,9 @@ class chooser {
   /// Makes the program's own choice, or chooses which of several equals comes first.
   virtual std::uint32_t choose_branch(std::uint32_t n) = 0;
 
+  /// Whether a fault that may happen happens (1).
+  virtual std::uint32_t choose_fault() { return choose_branch(2); }
+
   /// A fiber of that number, one more than the last one's, can run.
   virtual void begins(std::uint32_t /*number*/) {}
 

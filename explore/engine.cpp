@@ -47,9 +47,14 @@ struct main_call {
 
 constexpr std::uint64_t seed_of_programs = 0x5eed;
 
+/// Whether the choice is between that a fault of the network happens and that it does not.
+bool is_fault(operation what) noexcept {
+  return what == operation::reset || what == operation::cut_off || what == operation::lose;
+}
+
 }  // namespace
 
-engine::engine(std::uint64_t max_steps) : max_steps_(max_steps) { catch_overflows(); }
+engine::engine(const explore_options& o) : max_steps_(o.max_steps), network_(o.network) { catch_overflows(); }
 
 engine::~engine() = default;
 
@@ -113,6 +118,7 @@ void engine::begin() {
   outcome_.fibers.clear();
   outcome_.trail.clear();
   trail_.clear();
+  network_.begin();
   waiting_.clear();
   numbers_ = 0;
   hash_ = 0;
@@ -239,7 +245,7 @@ std::uint32_t engine::choose(operation what, std::uint32_t n) noexcept {
   const fiber* const f = worker_->current;
   note(what, f != nullptr ? f->turn_number : 0, n);
   if (n <= 1 || ending_) return 0;
-  const std::uint32_t taken = how_->choose_branch(n);
+  const std::uint32_t taken = is_fault(what) ? how_->choose_fault() : how_->choose_branch(n);
   outcome_.choices.push_back({taken, n, false, false});
   note(what, taken, n);
   if (observed_ && f != nullptr) trail_.branch(*f, what, taken, n);
@@ -323,6 +329,11 @@ bool engine::keeps_stack([[maybe_unused]] fiber& of) noexcept {
 #else
   return false;
 #endif
+}
+
+void engine::close_socket(int number) noexcept {
+  const unobserved bookkeeping;
+  network_.close(number);
 }
 
 // ---- failures ------------------------------------------------------------------------------------------------------

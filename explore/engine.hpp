@@ -24,6 +24,7 @@
 
 #include "assertions.hpp"
 #include "chooser.hpp"
+#include "network.hpp"
 #include "sched/explorations.hpp"
 #include "sched/overflow.hpp"
 #include "sched/scheduler.hpp"
@@ -46,7 +47,7 @@ struct outcome {
 
 class engine final : public explorer {
  public:
-  explicit engine(std::uint64_t max_steps);
+  explicit engine(const explore_options& o);
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
@@ -63,8 +64,11 @@ class engine final : public explorer {
   void decide(fiber& self, worker& w, operation what, const void* on, bool polled) override;
   std::uint32_t choose(operation what, std::uint32_t n) noexcept override;
   void failed(const std::exception_ptr& error) noexcept override;
+  void close_socket(int number) noexcept override;
   bool ending() const noexcept override { return ending_; }
   bool keeps_stack(fiber& of) noexcept override;
+
+  network& simulated_network() noexcept { return network_; }
 
  private:
   struct world;
@@ -97,6 +101,7 @@ class engine final : public explorer {
   const signal_stack for_overflows_;
   const std::uint64_t max_steps_;
   assertions assertions_;
+  network network_;
   std::unique_ptr<world> world_;
   scheduler* home_ = nullptr;
   worker* worker_ = nullptr;

@@ -79,7 +79,7 @@ overrides::overrides() : schedules(number_from("COIR_SCHEDULES")), seed(number_f
 }
 
 session::session(const explore_options& o, const std::function<void()>& f, source_location at)
-    : options_(o), f_(f), at_(at), engine_(o.max_steps), watchdog_(o.max_seconds, at) {
+    : options_(o), f_(f), at_(at), engine_(o), watchdog_(o.max_seconds, at) {
   if (current_worker() != nullptr) throw std::logic_error("coir: explore or replay called inside a fiber");
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -85,18 +86,13 @@ void look_up(const std::string& file, std::uintptr_t bias, const std::vector<voi
     } else if (std::exchange(is_function, !is_function)) {
       function = line;
     } else {
-      found[addresses[which - 1]].push_back({function, line.substr(0, line.find(" (discriminator"))});
+      const std::filesystem::path place = line.substr(0, line.find(" (discriminator"));
+      found[addresses[which - 1]].push_back({function, place.lexically_normal().string()});
     }
   }
 }
 
-/// The folder that this library was compiled in.
-std::string_view source_root() noexcept {
-  constexpr std::string_view here = __FILE__;
-  return here.substr(0, here.rfind("explore/"));
-}
-
-bool is_of_library(const call& c) {
+bool is_of_library(const call& c, std::string_view source_root) {
   const std::string_view place = c.place;
   if (place.rfind("??", 0) == 0)
     return c.function.find("coir::") != std::string::npos || c.function.rfind("std::", 0) == 0 ||
@@ -104,9 +100,8 @@ bool is_of_library(const call& c) {
   if (place.find("/include/coir/") != std::string_view::npos) return true;
   if (place.find("/include/c++/") != std::string_view::npos || place.find("/bits/") != std::string_view::npos)
     return true;
-  const std::string_view root = source_root();
-  if (root.empty() || place.substr(0, root.size()) != root) return false;
-  const std::string_view inside = place.substr(root.size());
+  if (source_root.empty() || place.substr(0, source_root.size()) != source_root) return false;
+  const std::string_view inside = place.substr(source_root.size());
   for (const std::string_view layer : {"runtime/", "channel/", "sync/", "net/", "explore/"})
     if (inside.substr(0, layer.size()) == layer) return true;
   return false;
@@ -135,6 +130,15 @@ void look_up_all(const std::vector<call_addresses>& stacks, calls_at& found) {
   }
 }
 
+/// The folder that this library was compiled in, as the places of its functions name it.
+std::string_view source_root(const calls_at& found, void* here) {
+  const auto at = found.find(here);
+  if (at == found.end() || at->second.empty()) return {};
+  const std::string_view place = at->second.back().place;
+  const std::size_t end = place.rfind("explore/source_lines.cpp");
+  return end != std::string_view::npos ? place.substr(0, end) : std::string_view();
+}
+
 }  // namespace
 
 std::vector<std::vector<std::string>> lines_of_calls(const std::vector<call_addresses>& stacks) {
@@ -142,7 +146,10 @@ std::vector<std::vector<std::string>> lines_of_calls(const std::vector<call_addr
   static std::mutex lock;
   static calls_at found;
   const std::lock_guard locked(lock);
+  void* const here = reinterpret_cast<char*>(&lines_of_calls) + 1;
+  look_up_all({{here}}, found);
   look_up_all(stacks, found);
+  const std::string_view root = source_root(found, here);
   std::vector<std::vector<std::string>> all;
   all.reserve(stacks.size());
   for (const call_addresses& stack : stacks) {
@@ -151,7 +158,7 @@ std::vector<std::vector<std::string>> lines_of_calls(const std::vector<call_addr
       const auto at = found.find(address);
       if (at == found.end()) continue;
       for (const call& c : at->second)
-        if (!is_of_library(c)) lines.push_back(c.place.rfind("??", 0) == 0 ? c.function : c.place);
+        if (!is_of_library(c, root)) lines.push_back(c.place.rfind("??", 0) == 0 ? c.function : c.place);
     }
   }
   return all;

@@ -14,6 +14,9 @@ std::uint32_t below(std::uint64_t random, std::uint32_t n) noexcept {
   return static_cast<std::uint32_t>(((random >> 32) * n) >> 32);
 }
 
+/// A fault is rare, so that it may come late.
+std::uint32_t fault(std::uint64_t random) noexcept { return below(random, 8) == 0 ? 1 : 0; }
+
 /// The random numbers of a schedule.
 random_source source_of(std::uint64_t seed, std::uint64_t index) noexcept {
   return random_source(random_source(seed)() + 0x632be59bd9b4e019U * (index + 1));
@@ -31,6 +34,7 @@ class random_walk_strategy final : public strategy {
   }
   std::uint32_t choose(const turn& t) override { return below(random_(), t.options()); }
   std::uint32_t choose_branch(std::uint32_t n) override { return below(random_(), n); }
+  std::uint32_t choose_fault() override { return fault(random_()); }
 
  private:
   std::uint64_t seed_;
@@ -88,6 +92,10 @@ class pct_strategy final : public strategy {
   std::uint32_t choose_branch(std::uint32_t n) override {
     ++step_;
     return below(random_(), n);
+  }
+  std::uint32_t choose_fault() override {
+    ++step_;
+    return fault(random_());
   }
 
  private:

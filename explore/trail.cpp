@@ -40,8 +40,22 @@ const char* name_of(operation what) noexcept {
       "settle",
       "choose",
       "timers of one instant",
+      "input",
+      "output",
+      "bind",
+      "listen",
+      "connect",
+      "shut down",
+      "close",
+      "set a deadline",
+      "arrive",
+      "split",
+      "delay",
+      "reset",
+      "cut off",
+      "lose",
   };
-  static_assert(std::size(names) == static_cast<std::size_t>(operation::fire_timer) + 1);
+  static_assert(std::size(names) == static_cast<std::size_t>(operation::lose) + 1);
   return names[static_cast<std::size_t>(what)];
 }
 

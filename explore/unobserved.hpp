@@ -4,12 +4,16 @@
 // order the fibers, and so hide the races of the program.
 #pragma once
 
+#include <cstddef>
+
 #include <coir/detail/abi.hpp>
 
 #if defined(COIR_TSAN)
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
+void __tsan_read_range(void* begin, unsigned long size);   // NOLINT(bugprone-reserved-identifier)
+void __tsan_write_range(void* begin, unsigned long size);  // NOLINT(bugprone-reserved-identifier)
 }
 #endif
 
@@ -27,5 +31,14 @@ class unobserved {
   unobserved(const unobserved&) = delete;
   unobserved& operator=(const unobserved&) = delete;
 };
+
+/// The program's memory, which this fiber reads or writes.
+#if defined(COIR_TSAN)
+inline void observe_read(const void* p, std::size_t n) noexcept { __tsan_read_range(const_cast<void*>(p), n); }
+inline void observe_write(void* p, std::size_t n) noexcept { __tsan_write_range(p, n); }
+#else
+inline void observe_read(const void*, std::size_t) noexcept {}
+inline void observe_write(void*, std::size_t) noexcept {}
+#endif
 
 }  // namespace coir::detail

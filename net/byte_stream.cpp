@@ -44,6 +44,7 @@ std::size_t byte_stream::read_some(std::span<std::byte> into, std::error_code& e
     return 0;
   }
   for (bool late = false;;) {
+    used.decide(operation::input);
     const std::uint32_t seen = used->edges(io_way::read);
     system_calls::size n = -EAGAIN;
     const bool tries = !(drained_ && seen == drained_at_ && used->short_means_drained());

@@ -1,20 +1,13 @@
 #include <coir/detail/io_cases.hpp>
 
 #include <coir/detail/abi.hpp>
-
-#include <poll.h>
+#include <coir/detail/system_calls.hpp>
 
 namespace coir::inline COIR_ABI::detail {
 
-bool is_ready_now(int fd, io_way way) noexcept {
-  const short wanted = way == io_way::read ? POLLIN | POLLRDHUP : POLLOUT;
-  ::pollfd one{fd, wanted, 0};
-  return ::poll(&one, 1, 0) > 0;
-}
-
 bool readiness_waiter::holds() const noexcept {
   const io_handle::use used(handle_);
-  return !used || is_ready_now(used.number(), way_);
+  return !used || system_calls::is_ready(used.number(), way_);
 }
 
 // Queues first. select() calls come() after that, which sees a descriptor that was ready before.

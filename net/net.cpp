@@ -1,16 +1,16 @@
 #include <coir/net.hpp>
 
 #include <cerrno>
-#include <cstring>
 #include <stdexcept>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <coir/detail/abi.hpp>
+#include <coir/detail/decision.hpp>
 #include <coir/detail/sockets.hpp>
+#include <coir/detail/system_calls.hpp>
 
 namespace coir::inline COIR_ABI::net {
 
@@ -39,20 +39,21 @@ bool is_local(const endpoint& at) noexcept { return at.family() == AF_UNIX; }
 /// accept(2).
 detail::system_calls::size accept_one(int fd) noexcept {
   for (;;) {
-    const detail::system_calls::size n = detail::system_calls::accept(fd, nullptr, nullptr);
+    const detail::system_calls::size n = detail::system_calls::accept(fd);
     if (n != -ECONNABORTED && n != -EPROTO && n != -ENETDOWN && n != -ENOPROTOOPT && n != -EHOSTDOWN && n != -ENONET &&
         n != -EHOSTUNREACH && n != -ENETUNREACH)
       return n;
   }
 }
 
-std::error_code last_error() noexcept { return {errno, std::system_category()}; }
+/// Of a system call that returned `n`.
+std::error_code error_of(detail::system_calls::size n) noexcept {
+  return {n < 0 ? static_cast<int>(-n) : 0, std::system_category()};
+}
 
 bool is_file(const endpoint& at) {
   return is_local(at) && reinterpret_cast<const ::sockaddr_un*>(at.data())->sun_path[0] != '\0';
 }
-
-void remove_file(const endpoint& at) noexcept { ::unlink(reinterpret_cast<const ::sockaddr_un*>(at.data())->sun_path); }
 
 io_handle bound(const endpoint& at, int type, const listen_options& options, std::error_code& error) {
   io_handle made = sockets::make(at.family(), type, error);
@@ -64,7 +65,10 @@ io_handle bound(const endpoint& at, int type, const listen_options& options, std
     if (options.reuse_port) set(SOL_SOCKET, SO_REUSEPORT, true);
     if (at.family() == AF_INET6) set(IPPROTO_IPV6, IPV6_V6ONLY, options.ipv6_only);
   }
-  if (!error && ::bind(made.number(), at.data(), at.size()) != 0) error = last_error();
+  if (!error) {
+    detail::decide(detail::operation::bind);
+    error = error_of(detail::system_calls::bind(made.number(), at.data(), at.size()));
+  }
   return made;
 }
 
@@ -75,12 +79,12 @@ io_handle bound(const endpoint& at, int type, const listen_options& options, std
 void socket_stream::shutdown(shutdown_how how, std::error_code& error) noexcept {
   const io_handle::use used(handle_);
   const int what = how == shutdown_how::read ? SHUT_RD : how == shutdown_how::write ? SHUT_WR : SHUT_RDWR;
-  if (!used)
+  if (!used) {
     error = errc::closed;
-  else if (::shutdown(used.number(), what) != 0)
-    error = last_error();
-  else
-    error.clear();
+  } else {
+    if (detail::exploring()) detail::decide(detail::operation::shut_down, used.operator->());
+    error = error_of(detail::system_calls::shut_down(used.number(), what));
+  }
 }
 
 void socket_stream::shutdown(shutdown_how how) {
@@ -154,8 +158,7 @@ unix_stream unix_stream::connect(const endpoint& to) {
 
 std::pair<unix_stream, unix_stream> unix_stream::pair() {
   int both[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, both) != 0)
-    check(last_error(), "coir: unix_stream::pair");
+  check(error_of(detail::system_calls::socket_pair(both)), "coir: unix_stream::pair");
   std::error_code first, second;
   io_handle one = sockets::adopt(both[0], first), other = sockets::adopt(both[1], second);
   check(first ? first : second, "coir: unix_stream::pair");
@@ -167,9 +170,10 @@ std::pair<unix_stream, unix_stream> unix_stream::pair() {
 listener::listener(const endpoint& at, const listen_options& options) {
   std::error_code error;
   handle_ = bound(at, SOCK_STREAM, options, error);
-  if (!error && ::listen(handle_.number(), options.backlog) != 0) {
-    error = last_error();
-    if (is_file(at)) remove_file(at);
+  if (!error) {
+    detail::decide(detail::operation::listen);
+    error = error_of(detail::system_calls::listen(handle_.number(), options.backlog));
+    if (error && is_file(at)) detail::system_calls::remove_file(at.data(), at.size());
   }
   check(error, "listen at", at);
 }
@@ -185,6 +189,7 @@ io_handle listener::try_accept_handle(std::error_code& error) {
     error = errc::closed;
     return {};
   }
+  used.decide(detail::operation::input);
   detail::system_calls::size fd = 0;
   do fd = accept_one(used.number());
   while (fd == -EINTR);
@@ -239,7 +244,7 @@ unix_listener& unix_listener::operator=(unix_listener&& other) noexcept {
 
 // Only the call that closes the listener removes the file: later another listener may have a file of that name.
 void unix_listener::close() noexcept {
-  if (handle_.close() && file_) remove_file(*file_);
+  if (handle_.close() && file_) detail::system_calls::remove_file(file_->data(), file_->size());
 }
 
 unix_stream unix_listener::accept(std::error_code& error) { return unix_stream(accept_handle(error)); }
@@ -270,12 +275,12 @@ udp_socket::udp_socket(const endpoint& at) {
 
 void udp_socket::connect(const endpoint& to, std::error_code& error) noexcept {
   const io_handle::use used(handle_);
-  if (!used)
+  if (!used) {
     error = errc::closed;
-  else if (::connect(used.number(), to.data(), to.size()) != 0)
-    error = last_error();
-  else
-    error.clear();
+  } else {
+    if (detail::exploring()) detail::decide(detail::operation::connect, used.operator->());
+    error = error_of(detail::system_calls::connect(used.number(), to.data(), to.size()));
+  }
 }
 
 void udp_socket::connect(const endpoint& to) {

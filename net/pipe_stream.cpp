@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <coir/detail/abi.hpp>
+#include <coir/detail/system_calls.hpp>
 #include <coir/io.hpp>
 
 namespace coir::inline COIR_ABI {
@@ -27,16 +28,16 @@ pipe_stream::pipe_stream(int fd) : byte_stream(kind::pipe, non_blocking(fd)) {}
 
 std::pair<pipe_stream, pipe_stream> make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-    throw std::system_error(errno, std::system_category(), "coir: make_pipe");
+  if (const auto n = detail::system_calls::pipe(ends); n < 0)
+    throw std::system_error(static_cast<int>(-n), std::system_category(), "coir: make_pipe");
   std::pair<pipe_stream, pipe_stream> made;
   try {
-    made.first = pipe_stream(ends[0]);
+    made.first = pipe_stream(detail::io_handle(ends[0]));
   } catch (...) {
     ::close(ends[1]);
     throw;
   }
-  made.second = pipe_stream(ends[1]);
+  made.second = pipe_stream(detail::io_handle(ends[1]));
   return made;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <coir/detail/abi.hpp>
+#include <coir/detail/decision.hpp>
 #include <coir/io.hpp>
 #include <coir/mutex.hpp>
 #include <coir/runtime.hpp>
@@ -134,6 +135,7 @@ struct process::state {
 };
 
 process::process(std::vector<std::string> argv, process_options options) : state_(std::make_unique<state>()) {
+  detail::refuse_in_exploration("a process");
   if (argv.empty() || argv.front().empty()) throw std::invalid_argument("coir: process: no program");
   if (options.in == standard_stream::to_out || options.out == standard_stream::to_out)
     throw std::invalid_argument("coir: process: to_out is for err alone");

@@ -79,7 +79,6 @@ const std::error_category& resolve_category() noexcept {
 }
 
 std::vector<endpoint> resolve(std::string_view host_text, std::string_view service_text, std::error_code& error) {
-  detail::refuse_in_exploration("resolve()");
   const std::string host(host_text), service(service_text);
   if (host.find('\0') != host.npos || service.find('\0') != service.npos) {
     error.assign(EAI_NONAME, resolve_category());
@@ -87,7 +86,9 @@ std::vector<endpoint> resolve(std::string_view host_text, std::string_view servi
   }
   answer a = ask(host, service, AI_NUMERICHOST | AI_NUMERICSERV);  // does not block
   if (a.error == std::error_code(EAI_NONAME, resolve_category())) {
-    if (!this_fiber::is_fiber()) {
+    if (detail::exploring()) {
+      a = ask(host == "localhost" ? "127.0.0.1" : host, service, AI_NUMERICHOST);
+    } else if (!this_fiber::is_fiber()) {
       a = all_lookups().run(host, service);
     } else {
       // A fiber of its own makes the lookup, so that a cancelled caller can leave: getaddrinfo() cannot be interrupted.

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include <coir/detail/abi.hpp>
+#include <coir/detail/decision.hpp>
 #include <coir/io.hpp>
 
 namespace coir::inline COIR_ABI {
@@ -144,6 +145,7 @@ dispatcher& the_dispatcher() {
 }  // namespace
 
 recv_chan<int> signals(std::initializer_list<int> wanted) {
+  detail::refuse_in_exploration("signals()");
   for (const int signal : wanted)
     if (signal < 1 || signal >= signal_count || signal == SIGKILL || signal == SIGSTOP || signal == 32 || signal == 33)
       throw std::invalid_argument("coir: signals: " + std::to_string(signal) + " cannot be handled");

@@ -11,20 +11,21 @@
 
 #include <coir/detail/abi.hpp>
 #include <coir/detail/park.hpp>
+#include <coir/detail/system_calls.hpp>
 
 namespace coir::inline COIR_ABI::detail::sockets {
 
 namespace {
 
-using question = int (*)(int, ::sockaddr*, ::socklen_t*);
+using question = system_calls::size (*)(int, ::sockaddr*, unsigned*) noexcept;
 
 net::endpoint ask(const io_handle& of, question f, const char* what) {
   const io_handle::use used(of);
   if (!used) throw_io_error(net::errc::closed, what);
   ::sockaddr_storage address{};
   ::socklen_t size = sizeof address;
-  if (f(used.number(), reinterpret_cast<::sockaddr*>(&address), &size) != 0)
-    throw std::system_error(errno, std::system_category(), what);
+  const system_calls::size n = f(used.number(), reinterpret_cast<::sockaddr*>(&address), &size);
+  if (n < 0) throw std::system_error(static_cast<int>(-n), std::system_category(), what);
   return {reinterpret_cast<const ::sockaddr*>(&address), size};
 }
 
@@ -46,12 +47,12 @@ class pauses {
 }  // namespace
 
 io_handle make(int family, int type, std::error_code& error) {
-  const int fd = ::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const system_calls::size fd = system_calls::socket(family, type);
   if (fd < 0) {
-    error.assign(errno, std::system_category());
+    error.assign(static_cast<int>(-fd), std::system_category());
     return {};
   }
-  return adopt(fd, error);
+  return adopt(static_cast<int>(fd), error);
 }
 
 io_handle adopt(int fd, std::error_code& error) noexcept try {
@@ -72,6 +73,7 @@ io_handle connect(const net::endpoint& to, std::error_code& error) {
   if (to.family() != AF_UNIX) set_option(made, IPPROTO_TCP, TCP_NODELAY, 1, error);
   pauses before_next;
   while (!error) {
+    used.decide(operation::connect);
     const std::uint32_t seen = used->edges(io_way::write);
     const system_calls::size n = system_calls::connect(used.number(), to.data(), to.size());
     if (n == 0 || n == -EISCONN) return made;
@@ -89,15 +91,19 @@ io_handle connect(const net::endpoint& to, std::error_code& error) {
 
 void set_option(const io_handle& of, int level, int option, int value, std::error_code& error) noexcept {
   const io_handle::use used(of);
-  if (!used)
+  if (!used) {
     error = net::errc::closed;
-  else if (::setsockopt(used.number(), level, option, &value, sizeof value) != 0)
-    error.assign(errno, std::system_category());
-  else
-    error.clear();
+    return;
+  }
+  const system_calls::size n = system_calls::set_option(used.number(), level, option, value);
+  error.assign(n < 0 ? static_cast<int>(-n) : 0, std::system_category());
 }
 
-net::endpoint local_endpoint(const io_handle& of) { return ask(of, &::getsockname, "coir: local_endpoint"); }
-net::endpoint remote_endpoint(const io_handle& of) { return ask(of, &::getpeername, "coir: remote_endpoint"); }
+net::endpoint local_endpoint(const io_handle& of) {
+  return ask(of, &system_calls::local_address, "coir: local_endpoint");
+}
+net::endpoint remote_endpoint(const io_handle& of) {
+  return ask(of, &system_calls::peer_address, "coir: remote_endpoint");
+}
 
 }  // namespace coir::detail::sockets

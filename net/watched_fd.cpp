@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <coir/detail/abi.hpp>
+#include <coir/detail/decision.hpp>
 #include <coir/detail/descriptor.hpp>
 #include <coir/detail/descriptor_watches.hpp>
 #include <coir/io.hpp>
@@ -63,6 +64,7 @@ constexpr readiness readiness_of(short events) noexcept {
 }  // namespace
 
 int poll(std::span<::pollfd> fds, std::chrono::milliseconds timeout) {
+  detail::refuse_in_exploration("poll()");
   const deadline until = timeout.count() < 0 ? detail::no_deadline : detail::deadline_after(timeout);
   if (const int n = ask(fds); n != 0 || timeout.count() == 0) return n;
   descriptor_watches all(fds);
@@ -76,6 +78,7 @@ int poll(std::span<::pollfd> fds, std::chrono::milliseconds timeout) {
 }
 
 watched_fd::watched_fd(int fd) : fd_(fd) {
+  detail::refuse_in_exploration("a watched_fd");
   struct ::stat is {};
   if (::fstat(fd, &is) != 0) throw std::system_error(errno, std::system_category(), "coir: watched_fd");
   if (S_ISREG(is.st_mode) || S_ISDIR(is.st_mode))

@@ -19,12 +19,13 @@
 #include <unordered_map>
 
 #include <coir/mutex.hpp>
+#include <coir/simulate.hpp>
 
 namespace example::redis {
 
 class store {
  public:
-  using clock = std::chrono::steady_clock;
+  using clock = coir::clock;
   static constexpr clock::time_point never = clock::time_point::max();
 
   enum class condition { always, if_absent, if_present };

@@ -63,7 +63,7 @@ poller& poller_here() {
   const worker* w = current_worker();
   if (w == nullptr || w->current == nullptr) return outside_poller();
   poller& mine = w->home->io();
-  mine.start();
+  if (!exploring()) mine.start();
   return mine;
 }
 
@@ -91,12 +91,19 @@ class counted_wait {
 
 constexpr unsigned bit(io_way way) noexcept { return 1U << static_cast<unsigned>(way); }
 
+void close_number(int fd) noexcept {
+  if (!is_simulated(fd))
+    ::close(fd);
+  else if (exploring())
+    current_worker()->home->explored_by()->close_socket(fd);
+}
+
 }  // namespace
 
 // ---- opening and closing
 
 descriptor& descriptor::own(int fd) {
-  refuse_in_exploration("an operation on a descriptor");
+  if (!is_simulated(fd)) refuse_in_exploration("an operation on a descriptor");
   descriptor& d = find_or_make(fd);
   d.lock_.lock();
   d.set_number(fd);
@@ -140,7 +147,7 @@ descriptor::generation descriptor::open(bool owned) noexcept {
   deregister();  // former watchers may not have called retire() yet
   owned_.store(owned, std::memory_order_relaxed);
   watchers_ = 0;
-  special_.store(false, std::memory_order_relaxed);
+  special_.store(is_simulated(number_), std::memory_order_relaxed);
   for (std::atomic<deadline>& limit : limits_) limit.store(no_deadline, std::memory_order_relaxed);
   const generation g = current() + 1;
   state_.store(std::uint64_t{g} << generation_shift | 1, std::memory_order_release);
@@ -158,6 +165,7 @@ bool descriptor::shut(generation g, wait_node*& woken) noexcept {
 }
 
 bool descriptor::close(generation g) noexcept {
+  if (exploring() && is_open(g)) decide(operation::hang_up, this);
   wait_node* woken = nullptr;
   lock_.lock();
   const bool closes = shut(g, woken);
@@ -221,13 +229,14 @@ void descriptor::retire(generation g) noexcept {
   owned_.store(false, std::memory_order_relaxed);
   const int fd = number_;
   lock_.unlock();
-  if (owned) ::close(fd);
+  if (owned) close_number(fd);
 }
 
 // ---- waiting
 
 // Under the lock: makes sure that `way` is reported. `mine` has been started.
 void descriptor::enlist(io_way way, poller& mine) {
+  if (is_simulated(number_)) return;
   // A descriptor moves from the outside poller to a runtime's, because the runtime's workers are faster than the
   // outside poller's thread. The new registration is made first, and also for the other direction if others wait for
   // that, so that no edge is missed.
@@ -311,6 +320,7 @@ io_wake descriptor::wait(generation g, io_way way, std::uint32_t seen, const cha
 }
 
 void descriptor::set_limit(generation g, io_way way, deadline until) noexcept {
+  if (exploring()) decide(operation::set_limit, this);
   lock_.lock();
   wait_node* woken = nullptr;
   if (is_open(g)) {
@@ -378,6 +388,10 @@ void descriptor::deliver(int fd, generation g, std::uint32_t events) noexcept {
   }
   d.lock_.unlock();
   wake_all(woken);
+}
+
+void descriptor::report(int fd, std::uint32_t events) noexcept {
+  if (const descriptor* d = find(fd)) deliver(fd, d->current(), events);
 }
 
 void descriptor::prefetch(int fd) noexcept {

@@ -37,6 +37,9 @@ class explorer {
   /// Whether the schedule is over. What is left then unwinds: it is cancelled where it begins or blocks.
   virtual bool ending() const noexcept = 0;
 
+  /// The last owner of a socket of the simulated network has closed it (descriptor.hpp).
+  virtual void close_socket(int number) noexcept = 0;
+
   /// A stack has lost its fiber. True: it is kept until the schedule is over.
   virtual bool keeps_stack(fiber& of) noexcept = 0;
 

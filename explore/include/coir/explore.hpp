@@ -25,9 +25,13 @@
 //   nondeterminism  the program does not do the same again under the same schedule
 // A failed schedule is shrunk before it is reported.
 //
-// In an exploration, blocking(f) runs f inline. Plain threads that use coir, second runtimes, and operations on
-// descriptors throw std::logic_error. An operation that does not use coir (on an atomic variable, on a std::mutex) is
-// no decision.
+// In an exploration, streams, listeners, UDP sockets and pipes of coir are in memory. The network has the loopback
+// addresses alone (127.0.0.0/8, ::1); resolve() knows numbers and "localhost". network_options says what it may do.
+//
+// In an exploration, blocking(f) runs f inline. Plain threads that use coir, second runtimes, processes, signals(), and
+// operations on descriptors (watched_fd, poll()) throw std::logic_error. The native_handle() of a stream is a number
+// that the system does not know. An operation that does not use coir (on an atomic variable, on a std::mutex) is no
+// decision.
 //
 // Environment: COIR_SCHEDULE replays that schedule instead, in every explore() of the process. COIR_SCHEDULES and
 // COIR_SEED override the options.
@@ -35,6 +39,7 @@
 // Thread safety: each call explores on the thread that makes it. It must be made outside a fiber.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
@@ -82,6 +87,20 @@ constexpr exploration_strategy dfs(unsigned max_preemptions) noexcept {
   return {exploration_strategy::kind::dfs, max_preemptions};
 }
 
+/// What the simulated network of an exploration may do. Bytes and datagrams arrive in any order that a network allows.
+/// Faults happen only as often as the options say; whether and when is a choice of the schedule. (A UDP socket with 256
+/// datagrams that nobody has received takes no more, though.)
+struct network_options {
+  /// What is sent arrives at once, or after this time. Zero: always at once.
+  std::chrono::nanoseconds latency = std::chrono::milliseconds(10);
+  bool split = true;      ///< the bytes of one write may arrive in two parts
+  unsigned resets = 0;    ///< how many TCP connections may be reset in one schedule
+  unsigned cut_offs = 0;  ///< how often, in one schedule, one server cannot be reached: what is sent is late or lost
+  /// For how long. What a connection has sent is given up after 924 seconds, and a new connection after 127 seconds.
+  std::chrono::nanoseconds cut_off_time = std::chrono::minutes(1);
+  unsigned losses = 0;  ///< how many datagrams may be lost in one schedule
+};
+
 /// How much an exploration does, and how it chooses.
 struct explore_options {
   std::uint64_t schedules = 10'000;  ///< at most
@@ -97,6 +116,8 @@ struct explore_options {
   /// A file of schedules, one in each line, that are tried first. A '#' begins a comment. If the program has changed so
   /// that it cannot follow a schedule to the end, the schedule is followed as far as possible. Empty: no file.
   std::string corpus = {};
+  /// What the network may do.
+  network_options network = {};
 };
 
 /// How a schedule failed; see the top of this file. none: it did not fail.

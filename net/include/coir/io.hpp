@@ -96,6 +96,10 @@ class pipe_stream : public detail::byte_stream {
   /// Takes over an open descriptor and makes it non-blocking. From here on only this object may close it. Throws
   /// std::system_error; the descriptor is closed then.
   explicit pipe_stream(int fd);
+
+ private:
+  friend std::pair<pipe_stream, pipe_stream> make_pipe();
+  explicit pipe_stream(detail::io_handle end) noexcept : byte_stream(kind::pipe, std::move(end)) {}
 };
 
 /// A new pipe: its read end and its write end. Throws std::system_error.

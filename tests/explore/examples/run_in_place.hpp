@@ -38,9 +38,13 @@
 
 namespace explored {
 
+/// Whether all fibers are the program's. A driver has fibers of its own.
+inline bool program_is_alone = true;
+
 /// As the end of coir::run(): waits for the fibers that the function has left running. Time is virtual.
 struct drain {
   ~drain() noexcept(false) {
+    if (!program_is_alone || std::uncaught_exceptions() != 0) return;
     for (int i = 0; i < 100 && coir::metrics().live > 1; ++i) coir::sleep_for(std::chrono::hours(1));
   }
 };

@@ -16,9 +16,6 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-/// Whether an operation in that direction would return at once, with an error or without.
-bool is_ready_now(int fd, io_way way) noexcept;
-
 /// The event that a descriptor has become ready, or was closed.
 class readiness_waiter final : public event_waiter {
  public:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <coir/detail/abi.hpp>
+#include <coir/detail/decision.hpp>
 #include <coir/detail/descriptor.hpp>
 #include <coir/detail/system_calls.hpp>
 #include <coir/net_error.hpp>
@@ -61,6 +62,15 @@ class io_handle {
     int number() const noexcept { return descriptor_->number(); }
     descriptor::generation of() const noexcept { return generation_; }
 
+    /// To be called before a system call that others could see. In an exploration, throws std::logic_error if the
+    /// descriptor was made outside of it.
+    void decide(operation what) const {
+      if constexpr (explorable) {
+        if (!is_simulated(number())) refuse_in_exploration("a socket or pipe that was made outside");
+        detail::decide(what, descriptor_);
+      }
+    }
+
     /// Sleeps until another try may succeed (true), or sets `error` to closed or timed_out or the reason why the kernel
     /// cannot watch the descriptor. `tried`: see descriptor::wait(). Throws `cancelled`.
     bool wait(io_way way, std::uint32_t seen, const char* what, std::error_code& error, bool tried = true) const;
@@ -82,6 +92,7 @@ class io_handle {
       return -1;
     }
     for (bool late = false;;) {
+      used.decide(way == io_way::read ? operation::input : operation::output);
       const std::uint32_t seen = used->edges(way);
       const system_calls::size n = call(used.number());
       if (n >= 0) [[likely]] {

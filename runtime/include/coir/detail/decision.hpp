@@ -38,6 +38,20 @@ enum class operation : std::uint8_t {
   settle,
   choose,
   fire_timer,
+  input,
+  output,
+  bind,
+  listen,
+  connect,
+  shut_down,
+  hang_up,
+  set_limit,
+  arrive,
+  split,
+  delay,
+  reset,
+  cut_off,
+  lose,
 };
 
 #if defined(COIR_EXPLORE)

@@ -33,6 +33,7 @@
 #include <cstdint>
 
 #include <coir/detail/abi.hpp>
+#include <coir/detail/decision.hpp>
 #include <coir/detail/early_claim.hpp>
 #include <coir/detail/park.hpp>
 #include <coir/detail/spin_lock.hpp>
@@ -42,6 +43,15 @@ namespace coir::inline COIR_ABI::detail {
 class poller;
 
 enum class io_way : std::uint8_t { read, write };
+
+/// Whether the number is that of a socket in memory, which only an exploration has. The kernel does not know it, so it
+/// is in no poller; the exploration reports its events. The numbers are the last ones of the table. The kernel gives
+/// them to no process, unless fs.nr_open is raised above 15 million.
+inline constexpr int first_simulated_number = 15 << 20;
+constexpr bool is_simulated(int fd) noexcept {
+  if constexpr (explorable) return fd >= first_simulated_number;
+  return false;
+}
 
 /// How a wait ended: the operation should be tried again, the descriptor was closed, the deadline has passed.
 enum class io_wake : std::uint8_t { ready, closed, timed_out };
@@ -108,7 +118,8 @@ class alignas(64) descriptor {
   std::uint32_t edges(io_way way) const noexcept { return edges_[index(way)].load(std::memory_order_acquire); }
 
   /// Whether a short read or write means that the next one would block. That is not so once the peer has ended, or an
-  /// error or urgent data was reported: these may come without an event of their own.
+  /// error or urgent data was reported: these may come without an event of their own. Nor is it so for simulated
+  /// numbers, which are not registered: what came before accept() is not reported.
   bool short_means_drained() const noexcept { return !special_.load(std::memory_order_relaxed); }
 
   /// Sleeps until `edges(way) != seen`, the descriptor is closed, or a deadline comes: `until`, or, if `limited`, the
@@ -133,6 +144,9 @@ class alignas(64) descriptor {
   // ---- for the poller: the kernel has reported `events` (epoll's) for a number.
   static void deliver(int fd, generation g, std::uint32_t events) noexcept;
   static void prefetch(int fd) noexcept;  // deliver() soon follows; any number
+
+  /// For an exploration: the same for the present owner of a simulated number.
+  static void report(int fd, std::uint32_t events) noexcept;
 
   /// For a poller that is being destroyed: no descriptor is registered there any more, and the sleepers of those that
   /// were try again elsewhere.
