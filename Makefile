@@ -6,7 +6,7 @@ TESTED_PRESETS ?= release asan tsan
 
 sources = $(shell git ls-files '*.cpp' '*.hpp')
 
-.PHONY: platform-packages docs deb test-deb test-aarch64 test-memcheck test-platforms
+.PHONY: platform-packages docs deb test-deb test-first-hour test-aarch64 test-memcheck test-platforms
 .PHONY: help packages build test stress bench compare compare-net growth format check-format tidy clean
 .NOTPARALLEL:  # each build uses every core by itself
 
@@ -22,6 +22,7 @@ help:
 	@echo 'make build-NAME    build one preset'
 	@echo 'make docs          build the reference and the guides as a site in build/docs/html; a warning fails'
 	@echo 'make deb           build Debian packages;  make test-deb: install them in an empty root and use them'
+	@echo 'make test-first-hour  do what the documentation tells a newcomer to do, in an empty root'
 	@echo 'make test-platforms  build and test with Clang 14, 16 and 19, libc++, LTO, hardening, as shared libraries'
 	@echo 'make test-aarch64  build for 64-bit ARM and test under emulation'
 	@echo 'make test-memcheck run a part of the tests under Valgrind'
@@ -96,6 +97,9 @@ deb: packages platform-packages
 
 test-deb: deb
 	.ci/test-deb build/deb
+
+test-first-hour: platform-packages
+	.ci/test-first-hour
 
 stress: stress-release
 stress-%: build-%
