@@ -30,7 +30,7 @@ def arguments():
     p.add_argument("--rows", default="", help="only these, separated by commas: spawn_join,parked,... (all)")
     p.add_argument("--procs", default="1,2", help="numbers of processors (1,2; with --net it is always 1)")
     p.add_argument("--peers", default="", help="only these peers, separated by commas: go,boost.fiber,tbb,std, with "
-                   "--net raw epoll,go,asio,boost.fiber,nginx,redis-server (all; none: coir alone)")
+                   "--net raw epoll,bare stacks,go,asio,boost.fiber,nginx,redis-server (all; none: coir alone)")
     p.add_argument("--timeout", type=float, default=60, help="seconds for one run of one row (60)")
     p.add_argument("--quick", action="store_true", help="one round, without the row that idles")
     return p.parse_args()

@@ -204,6 +204,7 @@ def find(build, only=None):
     candidates = [
         NetProgram("coir", here, "net_coir", everything, example(http_server), example(redis_server)),
         NetProgram("raw epoll", here, "net_epoll"),
+        NetProgram("bare stacks", here, "net_stacks"),
         NetProgram("Go", here, "net_go", everything, http=lambda: servers.started([go, "http"])),
         NetProgram("Asio", here, "net_asio"),
         NetProgram("Boost.Fiber", here, "net_boost_fiber"),

@@ -29,7 +29,8 @@ class CoirConan(ConanFile):
         self.version = ".".join(re.findall(r"^#define COIR_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header, re.MULTILINE))
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "runtime/*", "channel/*", "sync/*", "net/*"):
+        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "runtime/*", "channel/*", "sync/*", "net/*",
+                        "explore/*"):
             copy(self, pattern, src=self._checkout, dst=self.export_sources_folder)
 
     def requirements(self):

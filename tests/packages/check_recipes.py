@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """The recipes for vcpkg and Conan agree with their documented formats and with the version of the header. Neither tool
-is needed. Usage: check_recipes.py SOURCE_DIR"""
+is needed. Usage: check_recipes.py SOURCE_DIR CMAKE"""
 import ast
 import json
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 
-root = pathlib.Path(sys.argv[1])
+root, cmake = pathlib.Path(sys.argv[1]), sys.argv[2]
 problems = []
 
 
@@ -50,10 +53,22 @@ for recipe, needed in (
     check(modules <= {"conan", "conan.errors", "conan.tools.build", "conan.tools.cmake", "conan.tools.files"},
           f"{recipe}: imports {modules}: not all of Conan 2")
 
-# The recipe's sources are those that CMakeLists.txt needs.
+# The recipe's sources are enough for CMakeLists.txt.
 recipe = (root / "packaging/conan/conanfile.py").read_text()
-for layer in re.findall(r"^add_subdirectory\(([a-z]+)\)", (root / "CMakeLists.txt").read_text(), re.MULTILINE):
-    check(f'"{layer}/*"' in recipe, f"conanfile.py: {layer} is not exported")
+exported = re.search(r"for pattern in \((.*?)\):", recipe, re.DOTALL)
+with tempfile.TemporaryDirectory() as folder:
+    for pattern in re.findall(r'"([^"]+)"', exported.group(1)):
+        for found in root.glob(pattern):
+            to = pathlib.Path(folder) / found.relative_to(root)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            if found.is_dir():
+                shutil.copytree(found, to)
+            else:
+                shutil.copy(found, to)
+    done = subprocess.run([cmake, "-S", folder, "-B", f"{folder}/build", "-DCOIR_BUILD_TESTS=OFF",
+                           "-DCOIR_BUILD_BENCHMARKS=OFF", "-DCOIR_BUILD_EXAMPLES=OFF", "-DCOIR_INSTALL=ON"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    check(done.returncode == 0, f"conanfile.py: its sources cannot be configured:\n{done.stdout}")
 
 for problem in problems:
     print(problem)
