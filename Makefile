@@ -119,10 +119,10 @@ growth: build-release
 	benchmarks/growth.py
 
 format: packages
-	clang-format-14 -i $(sources)
+	clang-format-19 -i $(sources)
 
 check-format: packages
-	clang-format-14 --dry-run --Werror $(sources)
+	clang-format-19 --dry-run --Werror $(sources)
 
 tidy: build-clang
 	run-clang-tidy-14 -quiet -p build/clang -j $(JOBS) '^$(CURDIR)/(runtime|channel|sync|net|explore|tests|examples|benchmarks)/'

@@ -21,7 +21,7 @@ bool chan_awaiter::sleep(stackless& self, wait_queue* queue, void* slot, std::co
   return true;
 }
 
-void chan_awaiter::end(wait_queue chan_core::*queue) {
+void chan_awaiter::end(wait_queue chan_core::* queue) {
   end_await(node_);
   if (node_.who == nullptr || woken(*node_.who) == wake::fired) return;  // if it slept, the channel may be gone
   // The waiter is the coroutine's own, which has not waited on anything since; and the channel is not const.
@@ -48,7 +48,7 @@ void chan_callback::sleep_forever(const char* doing) noexcept {
   sleep_callback(*this, nullptr, {doing});
 }
 
-bool chan_callback::end(wait_queue chan_core::*queue) noexcept {
+bool chan_callback::end(wait_queue chan_core::* queue) noexcept {
   const core_reference mine = std::move(core_);
   if (node_.who == nullptr || woken(*this) == wake::fired) return true;
   if (chan_core* const on = mine.get()) {

@@ -45,7 +45,7 @@ chan_core* chan_core::make(std::size_t capacity, const element_operations& eleme
   // A core with a trailer may be dropped last by its alarm, on a thread of the library, where no operator delete of the
   // user's may run.
   void* memory = element.trailer != 0 ? allocate_record(bytes, element.alignment)
-                                      : ::operator new (bytes, std::align_val_t{element.alignment});
+                                      : ::operator new(bytes, std::align_val_t{element.alignment});
   return ::new (memory) chan_core(capacity, element);
 }
 
@@ -65,7 +65,7 @@ void chan_core::destroy() noexcept {
   if (element.trailer != 0)
     free_record(this, bytes, element.alignment);
   else
-    ::operator delete (static_cast<void*>(this), std::align_val_t{element.alignment});
+    ::operator delete(static_cast<void*>(this), std::align_val_t{element.alignment});
 }
 
 bool chan_core::wait(wait_queue& queue, wait_node& node, const char* what, deadline until) {
@@ -150,9 +150,7 @@ void wait_out(const char* what, deadline until) {
   waiter& self = this_waiter();
   if (!begin_wait(self)) throw_cancelled();
   // No node, no lock: only the timer or a canceller ends this.
-  if (park(
-          self, [](void*) noexcept {}, nullptr, {what}, until) == wake::cancelled)
-    throw_cancelled();
+  if (park(self, [](void*) noexcept {}, nullptr, {what}, until) == wake::cancelled) throw_cancelled();
 }
 
 }  // namespace coir::detail

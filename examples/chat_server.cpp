@@ -39,8 +39,7 @@ bool is_name(std::string_view text) {
 /// Nobody is to control the terminals of the others.
 std::string printable(std::string_view text) {
   std::string result(text);
-  std::replace_if(
-      result.begin(), result.end(), [](char c) { return (c >= 0 && c < ' ') || c == 127; }, '?');
+  std::replace_if(result.begin(), result.end(), [](char c) { return (c >= 0 && c < ' ') || c == 127; }, '?');
   return result;
 }
 

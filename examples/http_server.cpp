@@ -79,7 +79,7 @@ struct settings {
 class open_file {
  public:
   open_file(int root, const std::string& path) : fd_(example::open_below(root, path)) {
-    struct ::stat about {};
+    struct ::stat about{};
     if (fd_ >= 0 && ::fstat(fd_, &about) == 0 && S_ISREG(about.st_mode))
       size_ = static_cast<std::size_t>(about.st_size);
   }

@@ -112,7 +112,7 @@ class dispatcher {
   }
 
   static void handle(int signal) {
-    struct ::sigaction action {};
+    struct ::sigaction action{};
     action.sa_handler = &coir_note_signal;
     action.sa_flags = SA_RESTART;
     ::sigfillset(&action.sa_mask);

@@ -79,7 +79,7 @@ int poll(std::span<::pollfd> fds, std::chrono::milliseconds timeout) {
 
 watched_fd::watched_fd(int fd) : fd_(fd) {
   detail::refuse_in_exploration("a watched_fd");
-  struct ::stat is {};
+  struct ::stat is{};
   if (::fstat(fd, &is) != 0) throw std::system_error(errno, std::system_category(), "coir: watched_fd");
   if (S_ISREG(is.st_mode) || S_ISDIR(is.st_mode))
     throw std::system_error(EPERM, std::system_category(), "coir: watched_fd: a file cannot be polled");

@@ -29,8 +29,7 @@ seconds select_of(std::size_t capacity) {
   const auto take = [&sum](std::optional<int> v) { sum += *v; };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     for (int i = 0; i < selected_values; ++i) coir::select(coir::on_recv(channels[I], take)...);
-  }
-  (std::make_index_sequence<N>{});
+  }(std::make_index_sequence<N>{});
   const seconds took = time.elapsed();
   check(sum == selected_values, "select");
   return took;

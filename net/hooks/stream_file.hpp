@@ -23,7 +23,7 @@ class stream_file {
   bool is_pipe() const noexcept { return known_ && S_ISFIFO(status_.st_mode); }
 
  private:
-  struct ::stat status_ {};
+  struct ::stat status_{};
   bool known_;
 };
 

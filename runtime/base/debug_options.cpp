@@ -17,7 +17,7 @@ constexpr std::int64_t millisecond = 1'000'000;
 /// An option whose value is a whole number of `unit`s.
 struct number_option {
   std::string_view name;
-  std::int64_t debug_options::*member;
+  std::int64_t debug_options::* member;
   std::int64_t unit;
   std::int64_t largest;  // in units
   const char* expected;  // completes "COIR_DEBUG: NAME is "VALUE", not ..."

@@ -303,7 +303,7 @@ void make_array(thread_cache& t, block_cache& l) {
 
 void* allocate_record(std::size_t size, std::size_t alignment) {
   if (size > largest || alignment > smallest) [[unlikely]]
-    return ::operator new (size, std::align_val_t{alignment});  // a user's closure, never the runtime's own
+    return ::operator new(size, std::align_val_t{alignment});  // a user's closure, never the runtime's own
   if constexpr (!pooled) {
     void* const p = allocate_internal(size, alignment);
     if (p == nullptr) throw std::bad_alloc();
@@ -321,7 +321,7 @@ void* allocate_record(std::size_t size, std::size_t alignment) {
 
 void free_record(void* p, std::size_t size, std::size_t alignment) noexcept {
   if (size > largest || alignment > smallest) [[unlikely]] {
-    ::operator delete (p, std::align_val_t{alignment});
+    ::operator delete(p, std::align_val_t{alignment});
     return;
   }
   if constexpr (!pooled) return free_internal(p);

@@ -86,7 +86,7 @@ void start_server() {
 
 void dump_on_signal(int signal) {
   start_server();
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = &request_dump;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   ::sigemptyset(&action.sa_mask);

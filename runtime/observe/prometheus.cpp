@@ -16,26 +16,26 @@ namespace {
 struct processor_counter {
   std::string_view name;
   std::string_view help;
-  std::uint64_t processor_metrics::*of_processor;
-  std::uint64_t metrics_snapshot::*total;
+  std::uint64_t processor_metrics::* of_processor;
+  std::uint64_t metrics_snapshot::* total;
 };
 
 struct processor_gauge {
   std::string_view name;
   std::string_view help;
-  std::size_t processor_metrics::*of_processor;
+  std::size_t processor_metrics::* of_processor;
 };
 
 struct single_gauge {
   std::string_view name;
   std::string_view help;
-  std::size_t metrics_snapshot::*value;
+  std::size_t metrics_snapshot::* value;
 };
 
 struct single_counter {
   std::string_view name;
   std::string_view help;
-  std::uint64_t metrics_snapshot::*value;
+  std::uint64_t metrics_snapshot::* value;
 };
 
 constexpr std::array processor_counters = {

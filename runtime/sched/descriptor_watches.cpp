@@ -86,8 +86,7 @@ bool descriptor_watches::sleep(const char* what, deadline until) {
     abandon_wait(self);
     return true;
   }
-  const wake how = park(
-      self, [](void*) noexcept {}, nullptr, {what}, until);
+  const wake how = park(self, [](void*) noexcept {}, nullptr, {what}, until);
   if (how == wake::cancelled) throw_cancelled();
   return how != wake::timed_out;
 }

@@ -165,8 +165,7 @@ bool fire_due(timer_heap& timers, deadline time, const processor* runs, Lock loc
 
 bool fire_due_of(processor& p, deadline time, const processor* runs) noexcept {
   // If the lock fails, the timers wait for the next search, or for the monitor.
-  return fire_due(
-      p.timers, time, runs, [&] { return p.try_lock(); }, [&] { p.unlock(); });
+  return fire_due(p.timers, time, runs, [&] { return p.try_lock(); }, [&] { p.unlock(); });
 }
 
 }  // namespace

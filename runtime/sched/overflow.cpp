@@ -92,7 +92,7 @@ void pass_on(int signal, siginfo_t* info, void* context) noexcept {
     return;
   }
   // Returns to the faulting instruction, which then ends the process. A signal that somebody sent is raised again.
-  struct sigaction standard {};
+  struct sigaction standard{};
   standard.sa_handler = SIG_DFL;
   ::sigaction(signal, &standard, nullptr);
   if (info->si_code <= 0) ::raise(signal);
@@ -101,7 +101,7 @@ void pass_on(int signal, siginfo_t* info, void* context) noexcept {
 void on_fault(int signal, siginfo_t* info, void* context) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   if (info->si_code > 0 && report_overflow(address)) {
-    struct sigaction standard {};
+    struct sigaction standard{};
     standard.sa_handler = SIG_DFL;
     ::sigaction(signal, &standard, nullptr);
     return;
@@ -115,7 +115,7 @@ void catch_overflows() noexcept {
   static std::once_flag once;
   std::call_once(once, [] {
     prepare_backtrace();
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     ::sigemptyset(&action.sa_mask);

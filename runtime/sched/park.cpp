@@ -147,8 +147,7 @@ wake park(waiter& self, spin_lock& lock, wait_reason why, deadline until) noexce
     f.why = why;
     return park_fiber(f, &lock, nullptr, nullptr, until);
   }
-  return park_thread(
-      self, [](void* l) noexcept { static_cast<spin_lock*>(l)->unlock(); }, &lock, until);
+  return park_thread(self, [](void* l) noexcept { static_cast<spin_lock*>(l)->unlock(); }, &lock, until);
 }
 
 wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason why, deadline until) noexcept {
@@ -184,9 +183,7 @@ void park_forever(wait_reason why) {
   for (;;) {
     waiter& self = this_waiter();
     if (!begin_wait(self)) throw_cancelled();
-    if (park(
-            self, [](void*) noexcept {}, nullptr, why) == wake::cancelled)
-      throw_cancelled();
+    if (park(self, [](void*) noexcept {}, nullptr, why) == wake::cancelled) throw_cancelled();
   }
 }
 
@@ -198,9 +195,7 @@ void sleep_until_deadline(deadline until) {
 void park_until(deadline until) {
   waiter& self = this_waiter();
   if (!begin_wait(self)) throw_cancelled();
-  if (park(
-          self, [](void*) noexcept {}, nullptr, {"sleep"}, until) == wake::cancelled)
-    throw_cancelled();
+  if (park(self, [](void*) noexcept {}, nullptr, {"sleep"}, until) == wake::cancelled) throw_cancelled();
 }
 
 [[gnu::noinline]] unsigned processors_without_work() noexcept {

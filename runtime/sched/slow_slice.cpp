@@ -41,7 +41,7 @@ void install() noexcept {
   static std::once_flag once;
   std::call_once(once, [] {
     prepare_backtrace();
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = answer;
     action.sa_flags = SA_RESTART | SA_ONSTACK;
     ::sigemptyset(&action.sa_mask);

@@ -216,26 +216,17 @@ void expect_all(const std::vector<operation>& operations, const std::function<re
 TEST_P(SelectAgreement, WhateverIsReadyGivesTheSameResultInEverySpelling) {
   run([] {
     for (const auto* receives : {&blocking_receives(), &trying_receives()}) {
-      expect_all(
-          *receives, [] { return ready_state::holding_a_value(1); }, "received 5");
-      expect_all(
-          *receives, [] { return ready_state::holding_a_value(3); }, "received 5");
-      expect_all(
-          *receives, [] { return ready_state::with_a_sender_waiting(); }, "received 5");
-      expect_all(
-          *receives, [] { return ready_state::closed(0); }, "closed");
-      expect_all(
-          *receives, [] { return ready_state::closed(2); }, "closed");
+      expect_all(*receives, [] { return ready_state::holding_a_value(1); }, "received 5");
+      expect_all(*receives, [] { return ready_state::holding_a_value(3); }, "received 5");
+      expect_all(*receives, [] { return ready_state::with_a_sender_waiting(); }, "received 5");
+      expect_all(*receives, [] { return ready_state::closed(0); }, "closed");
+      expect_all(*receives, [] { return ready_state::closed(2); }, "closed");
     }
     for (const auto* sends : {&blocking_sends(), &trying_sends()}) {
-      expect_all(
-          *sends, [] { return ready_state::holding_a_value(2); }, "sent");
-      expect_all(
-          *sends, [] { return ready_state::with_a_receiver_waiting(); }, "sent");
-      expect_all(
-          *sends, [] { return ready_state::closed(0); }, "threw send on closed channel");
-      expect_all(
-          *sends, [] { return ready_state::closed(2); }, "threw send on closed channel");
+      expect_all(*sends, [] { return ready_state::holding_a_value(2); }, "sent");
+      expect_all(*sends, [] { return ready_state::with_a_receiver_waiting(); }, "sent");
+      expect_all(*sends, [] { return ready_state::closed(0); }, "threw send on closed channel");
+      expect_all(*sends, [] { return ready_state::closed(2); }, "threw send on closed channel");
     }
   });
 }
@@ -243,25 +234,12 @@ TEST_P(SelectAgreement, WhateverIsReadyGivesTheSameResultInEverySpelling) {
 TEST_P(SelectAgreement, WhateverIsNotReadyIsDeclinedByEveryTryingSpelling) {
   run([] {
     for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}}) {
-      expect_all(
-          trying_receives(),
-          [=] {
-            return ready_state{make_chan<int>(capacity), {}};
-          },
-          "would block");
+      expect_all(trying_receives(), [=] { return ready_state{make_chan<int>(capacity), {}}; }, "would block");
     }
-    expect_all(
-        trying_receives(), [] { return ready_state{}; }, "would block");
-    expect_all(
-        trying_sends(),
-        [] {
-          return ready_state{make_chan<int>(), {}};
-        },
-        "would block");
-    expect_all(
-        trying_sends(), [] { return ready_state::holding_a_value(1); }, "would block");
-    expect_all(
-        trying_sends(), [] { return ready_state{}; }, "would block");
+    expect_all(trying_receives(), [] { return ready_state{}; }, "would block");
+    expect_all(trying_sends(), [] { return ready_state{make_chan<int>(), {}}; }, "would block");
+    expect_all(trying_sends(), [] { return ready_state::holding_a_value(1); }, "would block");
+    expect_all(trying_sends(), [] { return ready_state{}; }, "would block");
   });
 }
 

@@ -47,24 +47,16 @@ static_assert(!std::constructible_from<chan<long>, chan<int>> && !std::construct
 static_assert(!std::convertible_to<chan<int>, bool> && std::constructible_from<bool, chan<int>>);
 
 template <class C>
-concept can_receive = requires(const C& c) {
-  c.recv();
-};
+concept can_receive = requires(const C& c) { c.recv(); };
 template <class C>
-concept can_send = requires(const C& c) {
-  c.send(1);
-};
+concept can_send = requires(const C& c) { c.send(1); };
 template <class C>
-concept can_close = requires(const C& c) {
-  c.close();
-};
+concept can_close = requires(const C& c) { c.close(); };
 static_assert(can_receive<recv_chan<int>> && !can_send<recv_chan<int>> && !can_close<recv_chan<int>>);
 static_assert(can_send<send_chan<int>> && can_close<send_chan<int>> && !can_receive<send_chan<int>>);
 
 template <class T>
-concept can_send_lvalue = requires(const chan<T>& c, T& value) {
-  c.send(value);
-};
+concept can_send_lvalue = requires(const chan<T>& c, T& value) { c.send(value); };
 static_assert(can_send_lvalue<std::string> && !can_send_lvalue<std::unique_ptr<int>>, "sending never moves in silence");
 
 static_assert(std::same_as<decltype(chan<int>{}.recv()), std::optional<int>>);

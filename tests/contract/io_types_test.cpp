@@ -43,7 +43,7 @@ static_assert((readiness::hang_up | readiness::error) != readiness::readable);
 
 static_assert(move_only<coir::watched_fd> && std::constructible_from<coir::watched_fd, int>);
 static_assert(!std::convertible_to<int, coir::watched_fd>);
-static_assert(requires(coir::watched_fd & w) {
+static_assert(requires(coir::watched_fd& w) {
   { w.wait(readiness::readable) } -> same_as<readiness>;
   { w.wait_for(readiness::readable | readiness::writable, 1ms) } -> same_as<readiness>;
   { w.wait_for(readiness::readable, std::chrono::duration<double>(1)) } -> same_as<readiness>;
@@ -61,7 +61,7 @@ static_assert(same_as<decltype(coir::make_pipe()), std::pair<coir::pipe_stream, 
 static_assert(move_only<coir::process>);
 static_assert(std::constructible_from<coir::process, std::vector<std::string>, coir::process_options>);
 static_assert(std::constructible_from<coir::process, std::vector<std::string>>);
-static_assert(requires(coir::process & p) {
+static_assert(requires(coir::process& p) {
   { p.wait() } -> same_as<int>;
   { p.in() } -> same_as<coir::pipe_stream&>;
   { p.out() } -> same_as<coir::pipe_stream&>;
@@ -79,7 +79,7 @@ static_assert(requires(const net::endpoint& e) {
   { e.port() } -> std::convertible_to<int>;
   { e == e } -> same_as<bool>;
 });
-static_assert(requires(std::error_code & error) {
+static_assert(requires(std::error_code& error) {
   { net::resolve("host", "service") } -> same_as<std::vector<net::endpoint>>;
   { net::resolve(std::string("host"), std::string("service"), error) } -> same_as<std::vector<net::endpoint>>;
 });
@@ -91,47 +91,48 @@ static_assert(net::shutdown_how::read != net::shutdown_how::write &&
 // ---- streams: each operation in two forms
 
 template <class Stream>
-concept byte_stream = move_only<Stream> && std::default_initializable<Stream> &&
+concept byte_stream =
+    move_only<Stream> && std::default_initializable<Stream> &&
     requires(Stream& s, const Stream& constant, std::span<std::byte> into, std::span<const std::byte> from,
              std::span<const ::iovec> parts, std::error_code& error, int file, ::off_t offset, std::size_t n) {
-  { s.read_some(into) } -> same_as<std::size_t>;
-  { s.read_some(into, error) } -> same_as<std::size_t>;
-  { s.write_some(from) } -> same_as<std::size_t>;
-  { s.write_some(from, error) } -> same_as<std::size_t>;
-  { s.read(into) } -> same_as<void>;
-  { s.read(into, error) } -> same_as<std::size_t>;
-  { s.write(from) } -> same_as<void>;
-  { s.write(from, error) } -> same_as<std::size_t>;
-  { s.readv(parts) } -> same_as<std::size_t>;
-  { s.readv(parts, error) } -> same_as<std::size_t>;
-  { s.writev(parts) } -> same_as<std::size_t>;
-  { s.writev(parts, error) } -> same_as<std::size_t>;
-  { s.send_file(file, offset, n) } -> same_as<std::size_t>;
-  { s.send_file(file, offset, n, error) } -> same_as<std::size_t>;
-  s.set_read_deadline(steady::now());
-  s.set_read_deadline(steady::now() + 1s);
-  s.set_read_deadline(std::nullopt);
-  s.set_write_deadline(steady::now());
-  s.set_write_deadline(std::nullopt);
-  { s.close() } -> same_as<void>;
-  { constant.native_handle() } -> same_as<int>;
-  { constant.is_open() } -> same_as<bool>;
-};
+      { s.read_some(into) } -> same_as<std::size_t>;
+      { s.read_some(into, error) } -> same_as<std::size_t>;
+      { s.write_some(from) } -> same_as<std::size_t>;
+      { s.write_some(from, error) } -> same_as<std::size_t>;
+      { s.read(into) } -> same_as<void>;
+      { s.read(into, error) } -> same_as<std::size_t>;
+      { s.write(from) } -> same_as<void>;
+      { s.write(from, error) } -> same_as<std::size_t>;
+      { s.readv(parts) } -> same_as<std::size_t>;
+      { s.readv(parts, error) } -> same_as<std::size_t>;
+      { s.writev(parts) } -> same_as<std::size_t>;
+      { s.writev(parts, error) } -> same_as<std::size_t>;
+      { s.send_file(file, offset, n) } -> same_as<std::size_t>;
+      { s.send_file(file, offset, n, error) } -> same_as<std::size_t>;
+      s.set_read_deadline(steady::now());
+      s.set_read_deadline(steady::now() + 1s);
+      s.set_read_deadline(std::nullopt);
+      s.set_write_deadline(steady::now());
+      s.set_write_deadline(std::nullopt);
+      { s.close() } -> same_as<void>;
+      { constant.native_handle() } -> same_as<int>;
+      { constant.is_open() } -> same_as<bool>;
+    };
 static_assert(byte_stream<coir::pipe_stream> && std::constructible_from<coir::pipe_stream, int>);
 
 template <class Stream>
 concept socket_stream = byte_stream<Stream> &&
-    requires(Stream& s, const Stream& constant, const net::endpoint& to, std::error_code& error) {
-  { Stream::connect(to) } -> same_as<Stream>;
-  { Stream::connect(to, error) } -> same_as<Stream>;
-  s.shutdown(net::shutdown_how::read);
-  s.shutdown(net::shutdown_how::write);
-  s.shutdown(net::shutdown_how::both, error);
-  { constant.local_endpoint() } -> same_as<net::endpoint>;
-  { constant.remote_endpoint() } -> same_as<net::endpoint>;
-};
+                        requires(Stream& s, const Stream& constant, const net::endpoint& to, std::error_code& error) {
+                          { Stream::connect(to) } -> same_as<Stream>;
+                          { Stream::connect(to, error) } -> same_as<Stream>;
+                          s.shutdown(net::shutdown_how::read);
+                          s.shutdown(net::shutdown_how::write);
+                          s.shutdown(net::shutdown_how::both, error);
+                          { constant.local_endpoint() } -> same_as<net::endpoint>;
+                          { constant.remote_endpoint() } -> same_as<net::endpoint>;
+                        };
 static_assert(socket_stream<net::tcp_stream> && socket_stream<net::unix_stream>);
-static_assert(requires(net::tcp_stream & s, std::error_code& error) {
+static_assert(requires(net::tcp_stream& s, std::error_code& error) {
   { net::tcp_stream::connect("host", "service") } -> same_as<net::tcp_stream>;
   { net::tcp_stream::connect("host", "service", error) } -> same_as<net::tcp_stream>;
   s.set_no_delay(true);
@@ -146,19 +147,18 @@ static_assert(same_as<decltype(net::unix_stream::pair()), std::pair<net::unix_st
 template <class Listener, class Stream>
 concept listener_of = move_only<Listener> && std::constructible_from<Listener, net::endpoint> &&
                       std::constructible_from<Listener, net::endpoint, net::listen_options> &&
-                      !std::convertible_to<net::endpoint, Listener> &&
-                      requires(Listener & l, std::error_code& error) {
-  { l.accept() } -> same_as<Stream>;
-  { l.accept(error) } -> same_as<Stream>;
-  { l.close() } -> same_as<void>;
-  { l.local_endpoint() } -> same_as<net::endpoint>;
-  l.set_deadline(steady::now());
-  l.set_deadline(std::nullopt);
-};
+                      !std::convertible_to<net::endpoint, Listener> && requires(Listener& l, std::error_code& error) {
+                        { l.accept() } -> same_as<Stream>;
+                        { l.accept(error) } -> same_as<Stream>;
+                        { l.close() } -> same_as<void>;
+                        { l.local_endpoint() } -> same_as<net::endpoint>;
+                        l.set_deadline(steady::now());
+                        l.set_deadline(std::nullopt);
+                      };
 static_assert(listener_of<net::tcp_listener, net::tcp_stream> && listener_of<net::unix_listener, net::unix_stream>);
 
 static_assert(move_only<net::udp_socket> && std::constructible_from<net::udp_socket, net::endpoint>);
-static_assert(requires(net::udp_socket & s, std::span<std::byte> into, std::span<const std::byte> from,
+static_assert(requires(net::udp_socket& s, std::span<std::byte> into, std::span<const std::byte> from,
                        net::endpoint& peer, const net::endpoint& to, std::error_code& error) {
   { s.send_to(from, to) } -> same_as<void>;
   s.send_to(from, to, error);
@@ -184,11 +184,11 @@ struct takes_nothing {
 struct takes_a_stream {
   void operator()(net::tcp_stream) const {}
 };
-static_assert(requires(net::tcp_stream & s, net::udp_socket& u, coir::pipe_stream& p, net::tcp_listener& l) {
+static_assert(requires(net::tcp_stream& s, net::udp_socket& u, coir::pipe_stream& p, net::tcp_listener& l) {
   { coir::select(coir::on_readable(s), coir::on_writable(s), coir::on_timeout(1s)) } -> same_as<std::size_t>;
   {
     coir::select(coir::on_readable(u, takes_nothing{}), coir::on_writable(p, takes_nothing{}))
-    } -> same_as<std::size_t>;
+  } -> same_as<std::size_t>;
   { coir::select(coir::on_accept(l, takes_a_stream{}), coir::otherwise()) } -> same_as<std::size_t>;
 });
 

@@ -65,7 +65,7 @@ static_assert(gives<decltype(std::declval<coir::runtime&>().spawn(own{})), coir:
 static_assert(gives<decltype(coir::blocking(own{})), std::unique_ptr<int>>);
 static_assert(
     gives<decltype(coir::spawn({.name = "a", .stack_size = 1 << 20}, own{})), coir::task<std::unique_ptr<int>>>);
-static_assert(requires(coir::runtime & rt, const coir::spawn_options& o) {
+static_assert(requires(coir::runtime& rt, const coir::spawn_options& o) {
   rt.go(o, own{});
   coir::go(o, own{});
   { rt.spawn(o, own{}) } -> same_as<coir::task<std::unique_ptr<int>>>;
@@ -191,7 +191,7 @@ concept timed_lockable = requires(T& m) {
 static_assert(timed_lockable<coir::timed_mutex> && timed_lockable<coir::shared_mutex> && !timed_lockable<coir::mutex>);
 
 // latch and barrier: what std's have, const as there.
-static_assert(requires(coir::latch & l, const coir::latch& constant) {
+static_assert(requires(coir::latch& l, const coir::latch& constant) {
   l.count_down();
   l.count_down(2);
   l.arrive_and_wait();
@@ -200,7 +200,7 @@ static_assert(requires(coir::latch & l, const coir::latch& constant) {
   { constant.try_wait() } -> same_as<bool>;
   { coir::latch::max() } -> same_as<std::int64_t>;
 });
-static_assert(requires(coir::barrier<> & b, const coir::barrier<>& constant, coir::barrier<>::arrival_token t) {
+static_assert(requires(coir::barrier<>& b, const coir::barrier<>& constant, coir::barrier<>::arrival_token t) {
   { b.arrive() } -> same_as<coir::barrier<>::arrival_token>;
   { b.arrive(2) } -> same_as<coir::barrier<>::arrival_token>;
   b.arrive_and_wait();
@@ -210,7 +210,7 @@ static_assert(requires(coir::barrier<> & b, const coir::barrier<>& constant, coi
 });
 static_assert(!std::convertible_to<int, coir::latch> && !std::convertible_to<int, coir::barrier<>>);
 
-static_assert(requires(coir::semaphore & s, const coir::semaphore& constant) {
+static_assert(requires(coir::semaphore& s, const coir::semaphore& constant) {
   s.acquire();
   s.acquire(2);
   { s.try_acquire() } -> same_as<bool>;
@@ -222,7 +222,7 @@ static_assert(requires(coir::semaphore & s, const coir::semaphore& constant) {
 });
 
 using lock_of_mutex = std::unique_lock<coir::mutex>;
-static_assert(requires(coir::condition_variable & c, lock_of_mutex& l, std::stop_token stop, bool (*p)()) {
+static_assert(requires(coir::condition_variable& c, lock_of_mutex& l, std::stop_token stop, bool (*p)()) {
   c.notify_one();
   c.notify_all();
   c.wait(l);
@@ -332,8 +332,12 @@ TEST_P(Contract, LocksAreThoseOfTheStandardLibrary) {
     coir::timed_mutex timed_mutex;
     coir::recursive_mutex recursive_mutex;
     coir::shared_mutex shared_mutex;
-    { const std::scoped_lock all(mutex, timed_mutex, recursive_mutex, shared_mutex); }
-    { const std::unique_lock timed(timed_mutex, seconds(1)); }
+    {
+      const std::scoped_lock all(mutex, timed_mutex, recursive_mutex, shared_mutex);
+    }
+    {
+      const std::unique_lock timed(timed_mutex, seconds(1));
+    }
     const std::shared_lock one(shared_mutex);
     const std::shared_lock two(shared_mutex, 1s);
     EXPECT_TRUE(one.owns_lock() && two.owns_lock());
@@ -359,15 +363,10 @@ TEST_P(Contract, SeveralThingsAtOnceAreOneCall) {
     std::vector<int> v(10);
     coir::parallel_for(0, 10, [&](int i) { v[static_cast<std::size_t>(i)] = 10 - i; });
     coir::parallel_for(v, [](int& n) { ++n; }, {.grain = 4});
-    coir::parallel_for(
-        v.begin(), v.end(), [](int& n) { --n; }, coir::parallel_options{});
-    EXPECT_EQ(coir::parallel_reduce(
-                  v, 0, [](int n) { return n; }, std::plus<>()),
-              55);
+    coir::parallel_for(v.begin(), v.end(), [](int& n) { --n; }, coir::parallel_options{});
+    EXPECT_EQ(coir::parallel_reduce(v, 0, [](int n) { return n; }, std::plus<>()), 55);
     EXPECT_EQ(coir::parallel_reduce(v.begin(), v.end(), 0, [](int n) { return n; }, std::plus<>(), {.grain = 2}), 55);
-    EXPECT_EQ(coir::parallel_reduce(
-                  0, 10, 0L, [](int n) { return n; }, std::plus<>()),
-              45);
+    EXPECT_EQ(coir::parallel_reduce(0, 10, 0L, [](int n) { return n; }, std::plus<>()), 45);
     coir::parallel_sort(v);
     EXPECT_EQ(v.front(), 1);
     coir::parallel_sort(v, std::greater<>());
@@ -379,8 +378,7 @@ TEST_P(Contract, SeveralThingsAtOnceAreOneCall) {
 TEST_P(Contract, WaitingForOthersIsSpelledAsInTheStandardLibrary) {
   run([] {
     coir::once once;
-    coir::call_once(
-        once, [](const std::unique_ptr<int>& n) { EXPECT_EQ(*n, 1); }, std::make_unique<int>(1));
+    coir::call_once(once, [](const std::unique_ptr<int>& n) { EXPECT_EQ(*n, 1); }, std::make_unique<int>(1));
     coir::latch latch(2);
     coir::wait_group group;
     group.go([&] { latch.arrive_and_wait(); });

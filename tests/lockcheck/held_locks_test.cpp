@@ -165,8 +165,12 @@ TEST_P(HeldLocks, WhatIsUnlockedBeforeIsNotReported) {
             const std::scoped_lock held(m, r);
             const std::lock_guard again(r);
           }
-          { const std::shared_lock shared(s); }
-          { const std::unique_lock exclusive(s); }
+          {
+            const std::shared_lock shared(s);
+          }
+          {
+            const std::unique_lock exclusive(s);
+          }
           park();
           coir::yield();
         }

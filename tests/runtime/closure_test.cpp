@@ -49,8 +49,9 @@ TEST_P(Closure, MayBeOfAnySize) {
       done.pass();
       EXPECT_TRUE(ok) << bytes.size();
     };
-    [&]<std::size_t... n>(std::index_sequence<n...>) { (check(std::integral_constant<std::size_t, n>{}), ...); }
-    (std::index_sequence<1, 8, 16, 24, 32, 40, 48, 63, 64, 65, 128, 200, 256, 440, 512, 513, 1000, 4096, 20'000>{});
+    [&]<std::size_t... n>(std::index_sequence<n...>) {
+      (check(std::integral_constant<std::size_t, n>{}), ...);
+    }(std::index_sequence<1, 8, 16, 24, 32, 40, 48, 63, 64, 65, 128, 200, 256, 440, 512, 513, 1000, 4096, 20'000>{});
   });
 }
 

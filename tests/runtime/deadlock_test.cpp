@@ -448,8 +448,7 @@ TEST_P(Deadlock, ATimerThatIsSetWhileItUnwindsHoldsNobodyUpForLong) {
         struct setter {
           coir::detail::alarm& left;
           ~setter() {
-            left.arm(
-                coir::detail::deadline_after(1h), [](void*, std::uint64_t) noexcept {}, nullptr);
+            left.arm(coir::detail::deadline_after(1h), [](void*, std::uint64_t) noexcept {}, nullptr);
           }
         } const sets{left};
         never.pass();

@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 class Metrics : public coir_test::with_processors {};
 
 template <class Number>
-std::uint64_t sum(const metrics_snapshot& m, Number coir::processor_metrics::*member) {
+std::uint64_t sum(const metrics_snapshot& m, Number coir::processor_metrics::* member) {
   std::uint64_t all = 0;
   for (const coir::processor_metrics& p : m.processors) all += p.*member;
   return all;

@@ -28,7 +28,7 @@ std::atomic<long> signals_seen{0};
 class signal_storm {
  public:
   signal_storm() {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int) { signals_seen.fetch_add(1, std::memory_order_relaxed); };
     ::sigaction(SIGUSR1, &action, &before_);
     thread_ = std::thread([this] {
@@ -57,7 +57,7 @@ class signal_storm {
   signal_storm& operator=(const signal_storm&) = delete;
 
  private:
-  struct sigaction before_ {};
+  struct sigaction before_{};
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
@@ -126,14 +126,14 @@ TEST_P(Signals, DoNotDisturbTheWakingOfIdleWorkers) {
 }
 
 TEST_P(Signals, KeepTheirDispositionsAndMasks) {
-  struct sigaction before[NSIG] {};
+  struct sigaction before[NSIG]{};
   for (int s = 1; s < NSIG; ++s) ::sigaction(s, nullptr, &before[s]);
   sigset_t mask_before;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &mask_before);
   const auto compare = [&] {
     for (int s = 1; s < NSIG; ++s) {
       if (s == SIGSEGV) continue;  // how a stack overflow is recognised
-      struct sigaction now {};
+      struct sigaction now{};
       ::sigaction(s, nullptr, &now);
       EXPECT_EQ(now.sa_handler, before[s].sa_handler) << "signal " << s;
     }

@@ -211,8 +211,7 @@ TEST_P(Uncaught, AnExceptionPtrThatIsThrown) {
                           thrower_returns_to = __builtin_return_address(0);
                           const note_destruction local;
                           std::rethrow_exception(e);
-                        }
-                        (error);
+                        }(error);
                       });
                     }));
 }

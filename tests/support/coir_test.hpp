@@ -143,7 +143,7 @@ void until_blocked_or_ended(const coir::task<R>& task) {
 
 /// until_blocked() for every task of a container.
 template <class Tasks>
-requires requires(const Tasks& tasks) { tasks.begin()->status(); }
+  requires requires(const Tasks& tasks) { tasks.begin()->status(); }
 void until_blocked(const Tasks& tasks) {
   for (const auto& task : tasks) until_blocked(task);
 }

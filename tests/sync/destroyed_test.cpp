@@ -102,21 +102,13 @@ TEST_P(Destroyed, AWaitGroupIsReported) {
 }
 
 TEST_P(Destroyed, ALatchIsReported) {
-  expect_reported(
-      [&] {
-        destroy_while<coir::latch>(
-            kind::fiber, [](auto& l) { l.wait(); }, 1);
-      },
-      "latch", "fiber [0-9]+, .*: latch");
+  expect_reported([&] { destroy_while<coir::latch>(kind::fiber, [](auto& l) { l.wait(); }, 1); }, "latch",
+                  "fiber [0-9]+, .*: latch");
 }
 
 TEST_P(Destroyed, ABarrierIsReported) {
-  expect_reported(
-      [&] {
-        destroy_while<coir::barrier<>>(
-            kind::fiber, [](auto& b) { b.arrive_and_wait(); }, 2);
-      },
-      "barrier", "fiber [0-9]+, .*: barrier");
+  expect_reported([&] { destroy_while<coir::barrier<>>(kind::fiber, [](auto& b) { b.arrive_and_wait(); }, 2); },
+                  "barrier", "fiber [0-9]+, .*: barrier");
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, Destroyed, coir_test::processors, coir_test::processors_name);

@@ -586,10 +586,8 @@ TEST_P(ParallelReduce, TakesIteratorsRangesAndGrains) {
 double rounded_sum(unsigned processors) {
   coir::options o;
   o.processors = processors;
-  return coir::run(o, [] {
-    return coir::parallel_reduce(
-        1, 100'000, 0.0, [](int i) { return 1.0 / i; }, std::plus<>());
-  });
+  return coir::run(o,
+                   [] { return coir::parallel_reduce(1, 100'000, 0.0, [](int i) { return 1.0 / i; }, std::plus<>()); });
 }
 
 TEST_P(ParallelReduce, SumsOfFloatingPointNumbersAreTheSameEveryTimeAndOnAnyNumberOfProcessors) {

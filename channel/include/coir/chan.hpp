@@ -123,7 +123,9 @@ class send_members {
   /// closed, also if that happens meanwhile. An rvalue is then left as it was.
   void send(T&& value) const { detail::send<T>(core(), value); }
   /// The same with a copy of the value. Also throws what making the copy throws.
-  void send(const T& value) const requires std::is_copy_constructible_v<T> {
+  void send(const T& value) const
+    requires std::is_copy_constructible_v<T>
+  {
     T copy(value);
     detail::send<T>(core(), copy);
   }
@@ -133,7 +135,9 @@ class send_members {
   send_status try_send(T&& value) const noexcept { return sent(detail::try_send<T>(core(), value)); }
   /// The same with a copy of the value, which is not made if the channel is seen to have no room. Throws what making
   /// the copy throws.
-  send_status try_send(const T& value) const requires std::is_copy_constructible_v<T> {
+  send_status try_send(const T& value) const
+    requires std::is_copy_constructible_v<T>
+  {
     if (core() == nullptr || !core()->may_send()) return send_status::would_block;  // then nothing is copied
     T copy(value);
     return sent(detail::try_send<T>(core(), copy));
@@ -148,7 +152,9 @@ class send_members {
   }
   /// The same with a copy of the value. Also throws what making the copy throws.
   template <class Rep, class Period>
-  bool send_for(const T& value, std::chrono::duration<Rep, Period> d) const requires std::is_copy_constructible_v<T> {
+  bool send_for(const T& value, std::chrono::duration<Rep, Period> d) const
+    requires std::is_copy_constructible_v<T>
+  {
     T copy(value);
     return send_for(std::move(copy), d);
   }
@@ -159,8 +165,9 @@ class send_members {
   }
   /// The same with a copy of the value. Also throws what making the copy throws.
   template <class Clock, class Duration>
-  bool send_until(const T& value,
-                  std::chrono::time_point<Clock, Duration> t) const requires std::is_copy_constructible_v<T> {
+  bool send_until(const T& value, std::chrono::time_point<Clock, Duration> t) const
+    requires std::is_copy_constructible_v<T>
+  {
     T copy(value);
     return send_until(std::move(copy), t);
   }

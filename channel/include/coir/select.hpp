@@ -248,16 +248,12 @@ template <class... Cases>
 
 /// Cases that may turn out not to be ready any more when they are tried: an accept, say, if another fiber was faster.
 template <class Case>
-concept must_confirm = requires(Case& c) {
-  c.confirm();
-};
+concept must_confirm = requires(Case& c) { c.confirm(); };
 
 /// Those of these cases that take effect in confirm(). The others only check in confirm() whether the wake-up came too
 /// early.
 template <class Case>
-concept acts_in_confirm = must_confirm<Case> && !requires {
-  Case::may_come_early;
-};
+concept acts_in_confirm = must_confirm<Case> && !requires { Case::may_come_early; };
 
 /// Before the first wait of a select that may have to wait again.
 template <class Case>
@@ -381,7 +377,8 @@ template <detail::receivable Chan, class Handler = detail::no_handler>
 /// A case that sends `value`. An lvalue is copied now. An rvalue is moved from only if the case is taken.
 template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan>::value_type,
           class Handler = detail::no_handler>
-requires(!detail::sends_void<Chan>) [[nodiscard]] auto on_send(Chan&& channel, Value&& value, Handler&& handler = {}) {
+  requires(!detail::sends_void<Chan>)
+[[nodiscard]] auto on_send(Chan&& channel, Value&& value, Handler&& handler = {}) {
   using T = typename std::remove_cvref_t<Chan>::value_type;
   detail::check_value<T, Value&&>();
   detail::check_plain_handler<Handler>();
@@ -391,7 +388,7 @@ requires(!detail::sends_void<Chan>) [[nodiscard]] auto on_send(Chan&& channel, V
 
 /// The same on a chan<void>.
 template <detail::sendable Chan, class Handler = detail::no_handler>
-requires detail::sends_void<Chan>
+  requires detail::sends_void<Chan>
 [[nodiscard]] auto on_send(Chan&& channel, Handler&& handler = {}) {
   detail::check_plain_handler<Handler>();
   return detail::send_case<void, detail::unit, Handler>(std::forward<Chan>(channel), detail::unit{},
@@ -439,8 +436,8 @@ template <class Handler = detail::no_handler>
 
 /// Blocks until one of the cases takes effect. Runs its handler and returns its index. See the top of this file.
 template <class... Cases>
-requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&...) std::size_t
-    select(Cases&&... cases) {
+  requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>> && ...)
+std::size_t select(Cases&&... cases) {
   if constexpr (sizeof...(Cases) == 0) {
     detail::park_forever({"select (no cases)"});
   } else {
@@ -464,8 +461,8 @@ requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&.
 /// taken. Write async_select() and its cases in the co_await expression. For a timeout, also throws std::bad_alloc, and
 /// std::system_error if the thread for a timer cannot be started.
 template <class... Cases>
-requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>>&&...)
-    [[nodiscard]] auto async_select(Cases&&... cases) noexcept {
+  requires(std::is_base_of_v<detail::case_base, std::remove_reference_t<Cases>> && ...)
+[[nodiscard]] auto async_select(Cases&&... cases) noexcept {
   return detail::select_operation<std::remove_reference_t<Cases>...>(cases...);
 }
 

@@ -190,7 +190,8 @@ class select_set {
   /// cannot be copied is sent once; from then on the case is never ready.
   template <detail::sendable Chan, class Value = typename std::remove_cvref_t<Chan>::value_type,
             class Handler = detail::no_handler>
-  requires(!detail::sends_void<Chan>) std::size_t send(Chan&& channel, Value&& value, Handler&& handler = {}) {
+    requires(!detail::sends_void<Chan>)
+  std::size_t send(Chan&& channel, Value&& value, Handler&& handler = {}) {
     using T = typename std::remove_cvref_t<Chan>::value_type;
     detail::check_value<T, Value&&>();
     detail::check_plain_handler<std::decay_t<Handler>>();
@@ -199,7 +200,8 @@ class select_set {
   }
   /// The same on a channel of void.
   template <detail::sendable Chan, class Handler = detail::no_handler>
-  requires detail::sends_void<Chan> std::size_t send(Chan&& channel, Handler&& handler = {}) {
+    requires detail::sends_void<Chan>
+  std::size_t send(Chan&& channel, Handler&& handler = {}) {
     detail::check_plain_handler<std::decay_t<Handler>>();
     return add(std::make_unique<detail::set_send<void, std::decay_t<Handler>>>(
         std::forward<Chan>(channel), detail::unit{}, std::forward<Handler>(handler)));

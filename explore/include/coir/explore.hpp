@@ -187,7 +187,9 @@ exploration explore(const explore_options& o, F&& f, source_location at = source
 }
 /// The same with the default options.
 template <class F>
-exploration explore(F&& f, source_location at = source_location::current()) requires std::is_invocable_v<F&> {
+exploration explore(F&& f, source_location at = source_location::current())
+  requires std::is_invocable_v<F&>
+{
   return explore(explore_options{}, std::forward<F>(f), at);
 }
 

@@ -62,13 +62,9 @@ namespace detail {
 [[noreturn]] void report_misplaced_promise() noexcept;
 
 template <class A>
-concept has_member_co_await = requires(A&& a) {
-  static_cast<A&&>(a).operator co_await();
-};
+concept has_member_co_await = requires(A&& a) { static_cast<A&&>(a).operator co_await(); };
 template <class A>
-concept has_free_co_await = requires(A&& a) {
-  operator co_await(static_cast<A&&>(a));
-};
+concept has_free_co_await = requires(A&& a) { operator co_await(static_cast<A&&>(a)); };
 
 /// Refers to an awaiter that stays in place until the end of the co_await expression. GCC 12 would copy an awaiter that
 /// is not made in that expression.
@@ -178,7 +174,7 @@ class async_promise : public async_promise_base {
   async<T> get_return_object() noexcept;
 
   template <class U = T>
-  requires std::constructible_from<T, U>
+    requires std::constructible_from<T, U>
   void return_value(U&& value) {
     result_.fill([&]() -> T { return T(std::forward<U>(value)); });
   }
@@ -236,7 +232,7 @@ class [[nodiscard("an async does nothing until it is awaited or spawned")]] asyn
   /// An empty async, which stands for no coroutine.
   async() noexcept = default;
   /// Takes over the coroutine; the other is empty afterwards.
-  async(async && other) noexcept : frame_(std::exchange(other.frame_, {})) {}
+  async(async&& other) noexcept : frame_(std::exchange(other.frame_, {})) {}
   /// The same, after it has destroyed its own.
   async& operator=(async&& other) noexcept {
     if (this != &other) {
@@ -255,7 +251,7 @@ class [[nodiscard("an async does nothing until it is awaited or spawned")]] asyn
   /// `co_await f()`, `co_await std::move(a)`: runs the coroutine to its end as a part of the calling coroutine. Returns
   /// its result or rethrows the exception that left it. Leaves the async empty. It is not a cancellation point itself.
   /// Throws std::logic_error if the async is empty.
-  auto operator co_await()&& {
+  auto operator co_await() && {
     if (!valid()) detail::throw_empty_async();
     return awaiter(std::move(*this));
   }
@@ -366,8 +362,7 @@ struct async_access {
 
 /// A function that returns an async. Usually it is a lambda that is a coroutine.
 template <class F>
-concept async_function = std::invocable < std::decay_t<F>
-& > &&is_async<std::invoke_result_t<std::decay_t<F>&>>;
+concept async_function = std::invocable<std::decay_t<F>&> && is_async<std::invoke_result_t<std::decay_t<F>&>>;
 
 /// Keeps the function, and with it a lambda's captures, until its coroutine has ended.
 template <class F>

@@ -61,20 +61,26 @@ class coroutine_self : private detail::coroutine_core {
  public:
   /// Hands a value to the consumer and suspends the body. When the consumer resumes the body, returns the value that
   /// the consumer has sent (nothing if In is void). Throws std::logic_error from outside the running body.
-  In yield(out&& value) requires(!std::is_void_v<Out>) {
+  In yield(out&& value)
+    requires(!std::is_void_v<Out>)
+  {
     out_ = std::addressof(value);
     suspend();
     return take();
   }
 
   /// The same, but the consumer gets a copy.
-  In yield(const out& value) requires(yields_objects&& std::copy_constructible<Out>) {
+  In yield(const out& value)
+    requires(yields_objects && std::copy_constructible<Out>)
+  {
     out copy(value);
     return yield(std::move(copy));
   }
 
   /// The same if Out is void: there is no value to hand over.
-  In yield() requires std::is_void_v<Out> {
+  In yield()
+    requires std::is_void_v<Out>
+  {
     suspend();
     return take();
   }
@@ -145,14 +151,13 @@ class coroutine {
   /// memory for a stack, std::invalid_argument if the stack size in the options is out of range or the body is too
   /// large for the stack, and what moving the body throws.
   template <class F>
-  requires(!std::same_as<std::remove_cvref_t<F>, coroutine> &&
-           std::invocable<std::decay_t<F>&, handle&>) explicit coroutine(F&& body)
-      : coroutine(coroutine_options{}, std::forward<F>(body)) {}
+    requires(!std::same_as<std::remove_cvref_t<F>, coroutine> && std::invocable<std::decay_t<F>&, handle&>)
+  explicit coroutine(F&& body) : coroutine(coroutine_options{}, std::forward<F>(body)) {}
 
   /// The same with options.
   template <class F>
-  requires std::invocable < std::decay_t<F>
-  &, handle& > coroutine(const coroutine_options& options, F&& body)
+    requires std::invocable<std::decay_t<F>&, handle&>
+  coroutine(const coroutine_options& options, F&& body)
       : body_(detail::make_coroutine<owned_body>(options, std::forward<F>(body))) {
     static_assert(std::is_convertible_v<std::invoke_result_t<std::decay_t<F>&, handle&>, Result>,
                   "coir: the body does not return the coroutine's Result");
@@ -190,7 +195,9 @@ class coroutine {
   /// Resumes the body, whose yield returns the value, and runs it until it yields again or ends. Throws
   /// std::logic_error if the body has not started, has ended or is running, and what the body throws. Blocks if the
   /// body blocks.
-  yielded send(sent value) requires(!std::is_void_v<In>) {
+  yielded send(sent value)
+    requires(!std::is_void_v<In>)
+  {
     if (body_ == nullptr) throw std::logic_error("coir: send() to a coroutine that has ended");
     if (body_->is_fresh())
       throw std::logic_error("coir: send() to a coroutine that has not started: call next() first");

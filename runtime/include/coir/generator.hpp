@@ -65,14 +65,13 @@ class generator {
   /// std::invalid_argument if the stack size in the options is out of range or the body is too large for the stack, and
   /// what moving the body throws.
   template <class F>
-  requires(!std::same_as<std::remove_cvref_t<F>, generator> &&
-           std::invocable<std::decay_t<F>&, yielder&>) explicit generator(F&& body)
-      : generator(coroutine_options{}, std::forward<F>(body)) {}
+    requires(!std::same_as<std::remove_cvref_t<F>, generator> && std::invocable<std::decay_t<F>&, yielder&>)
+  explicit generator(F&& body) : generator(coroutine_options{}, std::forward<F>(body)) {}
 
   /// The same with options, such as the size of the stack.
   template <class F>
-  requires std::invocable < std::decay_t<F>
-  &, yielder& > generator(const coroutine_options& options, F&& body)
+    requires std::invocable<std::decay_t<F>&, yielder&>
+  generator(const coroutine_options& options, F&& body)
       : body_(detail::make_coroutine<yielder>(options, std::forward<F>(body))) {
     static_assert(std::is_void_v<std::invoke_result_t<std::decay_t<F>&, yielder&>>,
                   "coir: a generator's body returns nothing (see coroutine for one with a result)");
@@ -94,7 +93,9 @@ class generator {
 
   /// Runs the body until it yields or ends. Returns the next value, or nothing (a null pointer if T is a reference) at
   /// the end and each time after that. Throws what the body throws. Blocks if the body blocks.
-  auto next() requires(yields_references || std::move_constructible<value_type>) {
+  auto next()
+    requires(yields_references || std::move_constructible<value_type>)
+  {
     if constexpr (yields_references) {
       return advance();
     } else {
@@ -155,14 +156,16 @@ class generator<T>::yielder : private detail::coroutine_core {
   }
 
   /// The same, but the consumer gets a copy.
-  void operator()(const T& value) requires(!yields_references && std::copy_constructible<T>) {
+  void operator()(const T& value)
+    requires(!yields_references && std::copy_constructible<T>)
+  {
     T copy(value);
     (*this)(std::move(copy));
   }
 
   /// Yields all elements of a range, for example of another generator, one after another.
   template <std::ranges::input_range R>
-  requires std::constructible_from<T, std::ranges::range_reference_t<R>>
+    requires std::constructible_from<T, std::ranges::range_reference_t<R>>
   void from(R&& range) {
     for (auto&& each : range) (*this)(static_cast<decltype(each)>(each));
   }

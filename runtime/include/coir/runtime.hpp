@@ -287,6 +287,9 @@ auto run(const options& o, F&& main_function, source_location at = source_locati
 /// The same with the default options.
 template <class F>
 auto run(F&& main_function, source_location at = source_location::current()) -> std::invoke_result_t<F&>
-requires std::is_invocable_v<F&> { return run(options{}, std::forward<F>(main_function), at); }
+  requires std::is_invocable_v<F&>
+{
+  return run(options{}, std::forward<F>(main_function), at);
+}
 
 }  // namespace coir

@@ -58,8 +58,8 @@ template <std::invocable... Functions>
 /// others, which have ended when race() returns. What the others return or throw is dropped. If all functions fail,
 /// throws race_failed, which holds every exception.
 template <std::invocable... Functions>
-requires(sizeof...(Functions) > 0) auto race(Functions&&... functions)
-    -> std::variant<detail::racer_value<Functions>...> {
+  requires(sizeof...(Functions) > 0)
+auto race(Functions&&... functions) -> std::variant<detail::racer_value<Functions>...> {
   static_cast<void>(detail::current_scheduler("coir::race"));
   return detail::first_of<Functions...>(std::index_sequence_for<Functions...>(), functions...);
 }
@@ -76,7 +76,7 @@ requires(sizeof...(Functions) > 0) auto race(Functions&&... functions)
 /// there. When all calls have ended, the exception of that first call is rethrown. An exception that the range throws
 /// is such a failure too. Throws std::invalid_argument if the limit is 0.
 template <std::ranges::input_range Range, class F>
-requires std::invocable<F&, detail::element_argument<Range>>
+  requires std::invocable<F&, detail::element_argument<Range>>
 auto map_concurrently(Range&& range, std::size_t limit, F&& f, source_location at = source_location::current())
     -> detail::mapped<Range, F> {
   detail::mapping<Range, F> all(limit, f, at);

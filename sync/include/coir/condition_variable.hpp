@@ -48,26 +48,33 @@ namespace detail {
 template <class Lock>
 struct async_relock {
   /// What the coroutine awaits. It then holds the mutex.
-  static auto await(Lock& mutex) requires requires { mutex.async_lock(); }
-  { return mutex.async_lock(); }
+  static auto await(Lock& mutex)
+    requires requires { mutex.async_lock(); }
+  {
+    return mutex.async_lock();
+  }
   static void adopt(Lock&) noexcept {}  ///< tells a lock object that its mutex is held; a mutex knows it
 };
 template <class Mutex>
 struct async_relock<std::unique_lock<Mutex>> {
-  static auto await(std::unique_lock<Mutex>& lock) requires requires { lock.mutex()->async_lock(); }
-  { return lock.mutex()->async_lock(); }
+  static auto await(std::unique_lock<Mutex>& lock)
+    requires requires { lock.mutex()->async_lock(); }
+  {
+    return lock.mutex()->async_lock();
+  }
   static void adopt(std::unique_lock<Mutex>& lock) { lock = std::unique_lock<Mutex>(*lock.mutex(), std::adopt_lock); }
 };
 template <class Mutex>
 struct async_relock<std::shared_lock<Mutex>> {
-  static auto await(std::shared_lock<Mutex>& lock) requires requires { lock.mutex()->async_lock_shared(); }
-  { return lock.mutex()->async_lock_shared(); }
+  static auto await(std::shared_lock<Mutex>& lock)
+    requires requires { lock.mutex()->async_lock_shared(); }
+  {
+    return lock.mutex()->async_lock_shared();
+  }
   static void adopt(std::shared_lock<Mutex>& lock) { lock = std::shared_lock<Mutex>(*lock.mutex(), std::adopt_lock); }
 };
 template <class Lock>
-concept async_relockable = requires(Lock& lock) {
-  async_relock<Lock>::await(lock);
-};
+concept async_relockable = requires(Lock& lock) { async_relock<Lock>::await(lock); };
 
 }  // namespace detail
 

@@ -63,7 +63,7 @@ void parallel_for(First first, Last last, Body&& body, parallel_options options 
 
 /// Calls body(element) for every element, in no particular order.
 template <std::ranges::random_access_range Range, class Body>
-requires std::ranges::sized_range<Range>
+  requires std::ranges::sized_range<Range>
 void parallel_for(Range&& range, Body&& body, parallel_options options = {},
                   source_location at = source_location::current()) {
   detail::run_bodies(detail::range_index(range), body, options, at);
@@ -90,7 +90,7 @@ template <std::random_access_iterator First, std::sized_sentinel_for<First> Last
 
 /// The same for the elements of a range.
 template <std::ranges::random_access_range Range, std::movable T, class Map, class Combine>
-requires std::ranges::sized_range<Range>
+  requires std::ranges::sized_range<Range>
 [[nodiscard]] T parallel_reduce(Range&& range, T identity, Map&& map, Combine&& combine, parallel_options options = {},
                                 source_location at = source_location::current()) {
   return detail::reduce(detail::range_index(range), std::move(identity), map, combine, options, at);
@@ -99,7 +99,7 @@ requires std::ranges::sized_range<Range>
 /// Sorts by a strict weak order. As with std::sort, equal elements may change places. After a failure, the elements are
 /// in some order. If a comparison threw inside std::sort, which sorts the small parts, some elements may be moved from.
 template <std::ranges::random_access_range Range, class Compare = std::ranges::less>
-requires std::sortable<std::ranges::iterator_t<Range>, Compare>
+  requires std::sortable<std::ranges::iterator_t<Range>, Compare>
 void parallel_sort(Range&& range, Compare less = {}, source_location at = source_location::current()) {
   const auto first = std::ranges::begin(range);
   detail::quicksort(first, std::ranges::next(first, std::ranges::end(range)), less, at).run();

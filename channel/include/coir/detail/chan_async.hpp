@@ -52,7 +52,7 @@ class chan_awaiter : async_awaiter_mark {
   bool sleep(stackless& self, wait_queue* queue, void* slot, std::coroutine_handle<> where, const char* what) noexcept;
 
   /// After it has been resumed, or never slept. Throws `cancelled`, nothing being linked.
-  void end(wait_queue chan_core::*queue);
+  void end(wait_queue chan_core::* queue);
 
   bool slept() const noexcept { return node_.who != nullptr; }
   const wait_node& node() const noexcept { return node_; }
@@ -154,7 +154,7 @@ class chan_callback : public stackless, public start_record {
 
   /// Called when the callback runs. False: it runs because it was cancelled; nothing is linked. Drops the reference to
   /// the channel.
-  bool end(wait_queue chan_core::*queue) noexcept;
+  bool end(wait_queue chan_core::* queue) noexcept;
 
   chan_core* core() const noexcept { return core_.get(); }
   bool slept() const noexcept { return node_.who != nullptr; }

@@ -58,8 +58,8 @@ template <class T>
 class owned_operand {
  public:
   template <class V>
-  requires(!std::same_as<std::remove_cvref_t<V>, owned_operand>) explicit owned_operand(V&& value)
-      : value_(static_cast<T>(std::forward<V>(value))) {}
+    requires(!std::same_as<std::remove_cvref_t<V>, owned_operand>)
+  explicit owned_operand(V&& value) : value_(static_cast<T>(std::forward<V>(value))) {}
   T& get() noexcept { return value_; }
 
  private:

@@ -47,9 +47,8 @@ struct use_fiber_t {
 
     executor_with_default(const Inner& inner) noexcept : Inner(inner) {}
     template <class Other>
-    requires(!std::is_same_v<Other, executor_with_default> && std::is_convertible_v<Other, Inner>)
-        executor_with_default(const Other& other)
-    noexcept : Inner(other) {}
+      requires(!std::is_same_v<Other, executor_with_default> && std::is_convertible_v<Other, Inner>)
+    executor_with_default(const Other& other) noexcept : Inner(other) {}
   };
 
   /// The I/O object with use_fiber as its default token: `use_fiber_t::as_default_on_t<tcp::socket> s(io); s.async_...`

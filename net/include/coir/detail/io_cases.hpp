@@ -116,7 +116,7 @@ template <class Handler = detail::no_handler>
 /// Accepts a connection and passes it to the handler. If another fiber accepts it first, the case is not ready any
 /// more. Throws as accept() does. Cannot be used in async_select() and select_set.
 template <class Listener, class Handler>
-requires requires(Listener& listener) { listener.try_accept(); }
+  requires requires(Listener& listener) { listener.try_accept(); }
 [[nodiscard]] auto on_accept(Listener& listener, Handler&& handler) {
   return detail::accept_case<Listener, Handler>(listener, std::forward<Handler>(handler));
 }

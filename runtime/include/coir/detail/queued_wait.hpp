@@ -166,11 +166,11 @@ class [[nodiscard]] queue_awaiter : public async_awaiter_mark {
  public:
   /// No deadline.
   template <class... Args>
-  requires(!Deadline::timed) explicit queue_awaiter(std::in_place_t, Args&&... args) noexcept
-      : wait_(std::forward<Args>(args)...) {}
+    requires(!Deadline::timed)
+  explicit queue_awaiter(std::in_place_t, Args&&... args) noexcept : wait_(std::forward<Args>(args)...) {}
   template <class... Args>
-  requires(Deadline::timed) explicit queue_awaiter(deadline until, Args&&... args) noexcept
-      : wait_(std::forward<Args>(args)...), limit_(until) {}
+    requires(Deadline::timed)
+  explicit queue_awaiter(deadline until, Args&&... args) noexcept : wait_(std::forward<Args>(args)...), limit_(until) {}
   queue_awaiter(const queue_awaiter&) = delete;
   queue_awaiter& operator=(const queue_awaiter&) = delete;
 

@@ -268,18 +268,18 @@ class step_executor {
   }
 
   template <class Property>
-  requires(boost::asio::can_query<const Inner&, Property>::value) decltype(auto) query(const Property& p) const
-      noexcept(boost::asio::is_nothrow_query<const Inner&, Property>::value) {
+    requires(boost::asio::can_query<const Inner&, Property>::value)
+  decltype(auto) query(const Property& p) const noexcept(boost::asio::is_nothrow_query<const Inner&, Property>::value) {
     return boost::asio::query(inner_, p);
   }
   template <class Property>
-  requires(boost::asio::can_require<const Inner&, Property>::value) auto require(const Property& p) const
-      noexcept(boost::asio::is_nothrow_require<const Inner&, Property>::value) {
+    requires(boost::asio::can_require<const Inner&, Property>::value)
+  auto require(const Property& p) const noexcept(boost::asio::is_nothrow_require<const Inner&, Property>::value) {
     return like(boost::asio::require(inner_, p));
   }
   template <class Property>
-  requires(boost::asio::can_prefer<const Inner&, Property>::value) auto prefer(const Property& p) const
-      noexcept(boost::asio::is_nothrow_prefer<const Inner&, Property>::value) {
+    requires(boost::asio::can_prefer<const Inner&, Property>::value)
+  auto prefer(const Property& p) const noexcept(boost::asio::is_nothrow_prefer<const Inner&, Property>::value) {
     return like(boost::asio::prefer(inner_, p));
   }
 
