@@ -175,7 +175,9 @@ void engine::end() {
   if (!abandoned_) processor_->timers.abandon();  // an after_func that is pending does not keep a runtime from ending
   worker_->leave();
   if (!abandoned_) return;
-  // Its fibers stay where they are, with all that they hold.
+  // Its fibers stay where they are, with all that they hold. (The object of a fiber is at the upper end of its stack.)
+  for (const fiber* f : home_->stacks())
+    lsan_reach_from(f->bottom, static_cast<std::size_t>(reinterpret_cast<const char*>(f + 1) - f->bottom));
   static std::deque<std::unique_ptr<world>>& abandoned = *new std::deque<std::unique_ptr<world>>;
   abandoned.push_back(std::move(world_));
 }

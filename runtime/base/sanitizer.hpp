@@ -17,6 +17,7 @@
 #if defined(COIR_ASAN)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
 #endif
 
 namespace coir::inline COIR_ABI::detail {
@@ -79,6 +80,8 @@ inline void asan_finish_switch(const asan_stack& self, asan_stack* learn) {
   }
 }
 inline void asan_unpoison(const void* p, std::size_t n) { __asan_unpoison_memory_region(p, n); }
+/// What is reachable from there is not leaked.
+inline void lsan_reach_from(const void* p, std::size_t n) { __lsan_register_root_region(p, n); }
 
 /// Poisons the stack from `bottom` to `end`, whose function has ended, until the next function starts there. So a use
 /// of a variable of the ended function is reported. Only the upper part, where such variables were, is poisoned,
@@ -100,6 +103,7 @@ inline void asan_begin_stack(const char* bottom, const void* end) {
 inline void asan_start_switch(asan_stack*, const asan_stack&) {}
 inline void asan_finish_switch(const asan_stack&, asan_stack*) {}
 inline void asan_unpoison(const void*, std::size_t) {}
+inline void lsan_reach_from(const void*, std::size_t) {}
 inline constexpr bool watches_ended_stacks = false;
 inline void asan_end_stack(const char*, const void*) {}
 inline void asan_begin_stack(const char*, const void*) {}

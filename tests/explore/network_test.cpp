@@ -342,7 +342,7 @@ TEST(ExploreNetwork, LocalSocketsAndPipes) {
     write(one, "to the other");
     EXPECT_EQ(read_some(other), "to the other");
     other.close();
-    EXPECT_EQ(error_of([&] { write(one, "x"); }), std::errc::broken_pipe);
+    EXPECT_EQ(error_of([&, &s = one] { write(s, "x"); }), std::errc::broken_pipe);
 
     {  // the name is free although a fiber has not left accept() yet
       coir::net::unix_listener first(endpoint("unix:/tmp/coir-explored.sock"));
@@ -354,9 +354,9 @@ TEST(ExploreNetwork, LocalSocketsAndPipes) {
     }
 
     auto [in, out] = coir::make_pipe();
-    coir::task<void> writer = coir::spawn([&] {
-      write(out, "through the pipe");
-      out.close();
+    coir::task<void> writer = coir::spawn([&to = out] {
+      write(to, "through the pipe");
+      to.close();
     });
     EXPECT_EQ(read_all(in), "through the pipe");
     writer.get();
