@@ -24,9 +24,9 @@ class unobserved {
 #if defined(COIR_TSAN)
   unobserved() noexcept { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }  // and writes
   ~unobserved() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
-#else
-  unobserved() noexcept {}
-  ~unobserved() {}
+#else  // not defaulted: an object of the class would be an unused variable
+  unobserved() noexcept {}  // NOLINT(modernize-use-equals-default)
+  ~unobserved() {}          // NOLINT(modernize-use-equals-default)
 #endif
   unobserved(const unobserved&) = delete;
   unobserved& operator=(const unobserved&) = delete;

@@ -236,8 +236,8 @@ unix_listener::unix_listener(const endpoint& at, listen_options options)
 unix_listener& unix_listener::operator=(unix_listener&& other) noexcept {
   if (this != &other) {
     close();
-    listener::operator=(std::move(other));
     file_ = std::move(other.file_);
+    listener::operator=(std::move(other));
   }
   return *this;
 }

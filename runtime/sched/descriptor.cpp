@@ -50,7 +50,7 @@ descriptor& find_or_make(int fd) {
     descriptor_chunk* none = nullptr;
     if (place.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) {
       tsan_release(made.get());
-      made.release();
+      static_cast<void>(made.release());
     }
   }
   descriptor_chunk* c = place.load(std::memory_order_acquire);
