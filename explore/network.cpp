@@ -105,7 +105,9 @@ void network::close(int fd) {
 bool network::in_use(const socket& for_whom, const net::endpoint& at) const noexcept {
   return std::any_of(sockets_.begin(), sockets_.end(), [&](const shared_socket& s) {
     if (s == nullptr || s.get() == &for_whom || s->type != for_whom.type || s->at.family() == AF_UNSPEC) return false;
-    if (s->is == socket::phase::connected && s->is_stream()) return false;  // two connections may have one address
+    // Connections do not keep their address from others that reuse it.
+    const bool is_connection = s->is == socket::phase::connected && s->is_stream();
+    if (is_connection && (s->family == AF_UNIX || (s->reuses_address && for_whom.reuses_address))) return false;
     if (s->shares_port && for_whom.shares_port) return false;
     return covers(s->at, at, s->only_ipv6) || covers(at, s->at, for_whom.only_ipv6);
   });
@@ -150,6 +152,7 @@ network::size network::accept(int fd) {
   socket& made = add(s.family, SOCK_STREAM);
   made.is = socket::phase::connected;
   made.at = c->server;
+  made.reuses_address = s.reuses_address;
   made.joined = c;
   made.end = connection::server_end;
   c->to[made.end].number = made.number;
@@ -159,6 +162,7 @@ network::size network::accept(int fd) {
 network::size network::set_option(int fd, int level, int option, int value) {
   socket& s = *find(fd);
   if (level == SOL_SOCKET && option == SO_REUSEPORT) s.shares_port = value != 0;
+  if (level == SOL_SOCKET && option == SO_REUSEADDR) s.reuses_address = value != 0;
   if (level == IPPROTO_IPV6 && option == IPV6_V6ONLY) s.only_ipv6 = value != 0;
   return 0;  // the others change nothing here
 }
@@ -180,7 +184,7 @@ network::size network::peer_address(int fd, net::endpoint& into) const {
     return 0;
   }
   const connection& c = *s.joined;
-  if (c.to[s.end].broken && !c.instant) return -ENOTCONN;
+  if (!c.instant && (c.to[s.end].broken || (c.to[0].ended && c.to[1].ended))) return -ENOTCONN;
   into = as_seen_by(s.family, s.end == connection::client_end ? c.server : c.client);
   return 0;
 }
@@ -201,7 +205,7 @@ bool network::is_ready(int fd, io_way way) noexcept {
   half& other = s.joined->to[1 - s.end];
   if (mine.broken) return true;
   if (way == io_way::read) return !mine.arrived.empty() || mine.ended || mine.reads_no_more;
-  if (other.complete || (c.instant && (other.closed || other.reads_no_more))) return true;
+  if (c.instant ? other.closed || c.hangs_up(s.end) : other.complete) return true;
   if (other.room() >= (c.is_pipe ? PIPE_BUF : 1)) return true;
   other.awaited = true;
   return false;
@@ -222,8 +226,8 @@ network::socket* network::bound_to(int type, const net::endpoint& to) const {
 
 network::size network::connect(int fd, const net::endpoint& asked) {
   socket& s = *find(fd);
-  if (s.error != 0) return -std::exchange(s.error, 0);
   if (!s.is_stream()) return connect_datagrams(s, asked);
+  if (s.error != 0) return -std::exchange(s.error, 0);
   if (s.is == socket::phase::connected) return -EISCONN;
   if (s.is == socket::phase::connecting) return -EALREADY;
   if (s.family == AF_UNIX) return connect_local(s, asked);

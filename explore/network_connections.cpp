@@ -76,7 +76,7 @@ network::size network::read_stream(socket& s, std::span<const ::iovec> to) {
     report_room(c, s.end);
     return static_cast<size>(done);
   }
-  if (h.ended) return 0;
+  if (h.ended && !(c.instant && h.error != 0)) return 0;
   if (h.error != 0) return -std::exchange(h.error, 0);
   return h.broken || h.reads_no_more ? 0 : -EAGAIN;
 }
@@ -151,8 +151,10 @@ void network::arrive(connection& c, unsigned end) {
   h.on_the_way.pop_front();
   switch (s.what) {
     case segment::kind::bytes:
-      if (h.closed || h.broken) {
+      if (h.closed || h.broken || (h.reads_no_more && c.to[1 - end].complete && !c.instant)) {
         h.size -= s.bytes.size();
+        while (!c.to[1 - end].on_the_way.empty()) arrive(c, 1 - end);  // it was sent before the reset
+        break_off(c, end, ECONNRESET);
         return break_off(c, 1 - end, ECONNRESET);
       }
       h.arrived += s.bytes;
@@ -172,7 +174,7 @@ void network::break_off(connection& c, unsigned end, int error) {
   half& h = c.to[end];
   if (h.broken) return;
   h.broken = true;
-  h.error = h.ended && error == ECONNRESET ? EPIPE : error;
+  h.error = h.ended && !c.instant && error == ECONNRESET ? EPIPE : error;
   for (const unsigned each : {end, 1 - end}) {
     c.to[each].on_the_way.clear();
     c.to[each].size = c.to[each].arrived.size();
@@ -211,16 +213,18 @@ network::size network::shut_down(int fd, int how) {
   const socket& s = *find(fd);
   if (!s.is_stream() || s.is != socket::phase::connected) return -ENOTCONN;
   const shared_connection c = s.joined;
-  if (c->to[s.end].broken) return c->instant ? 0 : -ENOTCONN;
+  if (!c->instant && (c->to[s.end].broken || (c->to[0].ended && c->to[1].ended))) return -ENOTCONN;
+  if (c->to[s.end].broken) return 0;
   if (how != SHUT_RD) {
     end_half(c, 1 - s.end);
-    report(*c, s.end, EPOLLOUT);  // who waits for room there fails now
+    if (!c->instant) report(*c, s.end, EPOLLOUT);  // who waits for room there fails now
   }
   if (how != SHUT_WR) {
     c->to[s.end].reads_no_more = true;
     report(*c, s.end, EPOLLIN | EPOLLRDHUP);
-    if (c->instant) report(*c, 1 - s.end, EPOLLOUT | EPOLLHUP);
   }
+  if (c->instant && c->hangs_up(s.end))
+    for (const unsigned end : {s.end, 1 - s.end}) report(*c, end, EPOLLOUT | EPOLLHUP);
   return 0;
 }
 

@@ -78,14 +78,14 @@ void network::carry(const shared_socket& from, std::string datagram, const net::
   decide(operation::arrive, from.get());
   if (happens(operation::lose, losses_left_)) return;
   socket* const receiver = bound_to(SOCK_DGRAM, to);
-  const bool is_refused = receiver == nullptr;
+  const bool is_refused =
+      receiver == nullptr || (receiver->is == socket::phase::connected && !(receiver->peer == sender));
   if (is_refused) {
-    if (from->number == nobody_there || from->is != socket::phase::connected) return;
+    if (from->number == nobody_there || from->is != socket::phase::connected || !(from->peer == to)) return;
     from->error = ECONNREFUSED;
     descriptor::report(from->number, EPOLLIN | EPOLLOUT | EPOLLERR);
     return;
   }
-  if (receiver->is == socket::phase::connected && !(receiver->peer == sender)) return;
   if (receiver->datagrams.size() == socket::most_datagrams) return;
   receiver->datagrams.push_back({std::move(datagram), sender});
   tsan_release(receiver);

@@ -51,6 +51,12 @@ struct network::connection {
   static constexpr unsigned client_end = 0;
   static constexpr unsigned server_end = 1;
 
+  /// Whether both directions of a local end are shut down. To poll() it hangs up then, and not before.
+  bool hangs_up(unsigned end) const noexcept {
+    const half &mine = to[end], &other = to[1 - end];
+    return (mine.complete || mine.reads_no_more) && (other.complete || other.reads_no_more);
+  }
+
   half to[2]{};          // each end
   bool instant = false;  // a local one: what is sent arrives at once
   bool is_pipe = false;  // from the second end to the first
@@ -75,6 +81,7 @@ struct network::socket {
   phase is = phase::fresh;
   bool only_ipv6 = false;
   bool shares_port = false;
+  bool reuses_address = false;
   int error = 0;         // is reported once
   net::endpoint at{};    // no family: not bound
   net::endpoint peer{};  // of datagrams, if connected

@@ -62,7 +62,10 @@ std::size_t byte_stream::read_some(std::span<std::byte> into, std::error_code& e
       error.assign(static_cast<int>(-n), std::system_category());
       return 0;
     }
-    if (late) return 0;
+    if (late) {
+      used.decide_after_poll(operation::input);
+      return 0;
+    }
     drained_ = false;  // the system call is made after any wait
     if (used.wait(io_way::read, seen, "tcp read", error, tries)) continue;
     if (error != std::errc::timed_out) return 0;

@@ -195,6 +195,7 @@ io_handle listener::try_accept_handle(std::error_code& error) {
   while (fd == -EINTR);
   if (fd >= 0) return sockets::adopt(static_cast<int>(fd), error);
   error.assign(static_cast<int>(-fd), std::system_category());
+  if (fd == -EAGAIN) used.decide_after_poll(detail::operation::input);
   return {};
 }
 

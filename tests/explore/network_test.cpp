@@ -142,6 +142,8 @@ TEST(ExploreNetwork, ErrorsAreThoseOfTheSystem) {
     const auto code = [](std::errc c) { return std::error_code(static_cast<int>(c), std::system_category()); };
     EXPECT_EQ(error_of([] { tcp_listener again(endpoint("127.0.0.1:80")); }), code(std::errc::address_in_use));
     EXPECT_EQ(error_of([] { tcp_listener again(endpoint("0.0.0.0:80")); }), code(std::errc::address_in_use));
+    const tcp_stream client = tcp_stream::connect(endpoint("127.0.0.1:80"));
+    EXPECT_EQ(error_of([&] { tcp_listener l(client.local_endpoint()); }), code(std::errc::address_in_use));
     EXPECT_EQ(error_of([] { tcp_listener l(endpoint("10.0.0.1:80")); }), code(std::errc::address_not_available));
     EXPECT_EQ(error_of([] { tcp_stream::connect(endpoint("127.0.0.1:81")); }), code(std::errc::connection_refused));
     EXPECT_EQ(error_of([] { tcp_stream::connect(endpoint("10.0.0.1:80")); }), code(std::errc::network_unreachable));
@@ -193,6 +195,29 @@ TEST(ExploreNetwork, AnEndAResetAndACloseAreSeen) {
       EXPECT_EQ(error_of([&] { write(c.client, "x"); }), std::errc::broken_pipe);
       EXPECT_EQ(error_of([&] { c.client.remote_endpoint(); }), std::errc::not_connected);
     }
+    {  // a reset, after what was sent before it
+      connected c;
+      write(c.server, "bye");
+      c.server.close();
+      write(c.client, "x");
+      coir::sleep_for(1s);
+      EXPECT_EQ(read_all(c.client), "bye");
+    }
+    {  // both directions are shut down on this side: what still comes is answered by a reset
+      connected c;
+      c.server.shutdown(coir::net::shutdown_how::both);
+      write(c.client, "x");
+      coir::sleep_for(1s);
+      EXPECT_EQ(error_of([&] { write(c.client, "x"); }), std::errc::broken_pipe);
+    }
+    {  // both have ended
+      connected c;
+      c.server.shutdown(coir::net::shutdown_how::write);
+      c.client.shutdown(coir::net::shutdown_how::write);
+      coir::sleep_for(1s);
+      EXPECT_EQ(error_of([&] { c.client.shutdown(coir::net::shutdown_how::write); }), std::errc::not_connected);
+      EXPECT_EQ(error_of([&] { c.client.remote_endpoint(); }), std::errc::not_connected);
+    }
     {  // bytes and an end, both before accept()
       tcp_listener listener(endpoint("127.0.0.1:0"));
       tcp_stream client = tcp_stream::connect(listener.local_endpoint());
@@ -201,6 +226,14 @@ TEST(ExploreNetwork, AnEndAResetAndACloseAreSeen) {
       coir::sleep_for(1s);
       tcp_stream server = listener.accept();
       EXPECT_EQ(read_all(server), "early");
+    }
+    {  // a local peer that ends first and then leaves bytes unread
+      auto [one, other] = coir::net::unix_stream::pair();
+      write(one, "unread");
+      other.shutdown(coir::net::shutdown_how::write);
+      other.close();
+      EXPECT_EQ(error_of([&, &s = one] { read_some(s); }), std::errc::connection_reset);
+      EXPECT_EQ(read_some(one), "");
     }
     {  // a local peer that leaves bytes unread
       auto [one, other] = coir::net::unix_stream::pair();
@@ -285,6 +318,19 @@ TEST(ExploreNetwork, DeadlinesGoByVirtualTime) {
     EXPECT_EQ(coir::clock::now(), before + 2h);
   });
   EXPECT_TRUE(e) << e;
+}
+
+TEST(ExploreNetwork, ALoopThatTriesToAcceptEnds) {
+  for (const auto strategy : {coir::pct(3), coir::random_walk(), coir::dfs(1)}) {
+    const coir::exploration e = coir::explore({.schedules = 500, .strategy = strategy, .network = {.latency = 0s}}, [] {
+      tcp_listener listener(endpoint("127.0.0.1:0"));
+      coir::task<void> client = coir::spawn([&] { tcp_stream::connect(listener.local_endpoint()); });
+      while (!listener.try_accept()) {
+      }
+      client.get();
+    });
+    EXPECT_TRUE(e) << e;
+  }
 }
 
 TEST(ExploreNetwork, ACancelledReaderLeaves) {
@@ -414,7 +460,12 @@ TEST(ExploreNetwork, ADatagramSocketOfBothKindsOfAddresses) {
     EXPECT_EQ(client.receive(buffer), 6U);
     client.connect(endpoint("127.0.0.1:901"));
     client.send(bytes("nobody"));
+    coir::sleep_for(1s);
+    client.connect(endpoint("127.0.0.1:901"));
     EXPECT_EQ(error_of([&] { client.receive(buffer); }), std::errc::connection_refused);
+    client.send_to(bytes("nobody"), endpoint("127.0.0.1:902"));  // not its peer: no error
+    client.set_read_deadline(coir::clock::now() + 1s);
+    EXPECT_EQ(error_of([&] { client.receive(buffer); }), std::errc::timed_out);
   });
   EXPECT_TRUE(e) << e;
 }

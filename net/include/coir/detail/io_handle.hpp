@@ -71,6 +71,11 @@ class io_handle {
       }
     }
 
+    /// To be called when that system call would have blocked, and the caller does not wait.
+    void decide_after_poll(operation what) const {
+      if constexpr (explorable) detail::decide_after_poll(what, descriptor_);
+    }
+
     /// Sleeps until another try may succeed (true), or sets `error` to closed or timed_out or the reason why the kernel
     /// cannot watch the descriptor. `tried`: see descriptor::wait(). Throws `cancelled`.
     bool wait(io_way way, std::uint32_t seen, const char* what, std::error_code& error, bool tried = true) const;
@@ -91,8 +96,9 @@ class io_handle {
       error = net::errc::closed;
       return -1;
     }
+    const operation what_it_is = way == io_way::read ? operation::input : operation::output;
     for (bool late = false;;) {
-      used.decide(way == io_way::read ? operation::input : operation::output);
+      used.decide(what_it_is);
       const std::uint32_t seen = used->edges(way);
       const system_calls::size n = call(used.number());
       if (n >= 0) [[likely]] {
@@ -104,7 +110,10 @@ class io_handle {
         error.assign(static_cast<int>(-n), std::system_category());
         return -1;
       }
-      if (late) return -1;
+      if (late) {
+        used.decide_after_poll(what_it_is);
+        return -1;
+      }
       if (used.wait(way, seen, what, error)) continue;
       if (error != std::errc::timed_out) return -1;
       late = true;  // one more try: bytes may have come in time, and their event is not delivered yet
