@@ -2,9 +2,18 @@
 // and the count of uncaught ones. The ABI keeps it per OS thread; a fiber takes its own along at every switch.
 #pragma once
 
+#include <version>
+
 #include <cxxabi.h>
 
 #include <coir/detail/abi.hpp>
+
+#if defined(_LIBCPP_VERSION)  // libc++abi exports it and does not declare it
+namespace __cxxabiv1 {        // NOLINT(bugprone-reserved-identifier)
+struct __cxa_eh_globals;      // NOLINT(bugprone-reserved-identifier)
+extern "C" __cxa_eh_globals* __cxa_get_globals() noexcept;
+}  // namespace __cxxabiv1
+#endif
 
 namespace coir::inline COIR_ABI::detail {
 
