@@ -3,7 +3,10 @@
 # The warnings that coir's own sources are free of. Linked PRIVATE, so that users never inherit them. In a unity build, as
 # the sanitizers' presets are, a local name of one source may hide a name of another, and GCC takes the sources for headers.
 add_library(coir_warnings INTERFACE)
-if(NOT CMAKE_UNITY_BUILD)
+# Clang 19 takes a capture of a structured binding under its own name, which Clang 14 asks for, for shadowing.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 19)
+  set(coir_scope_warnings)
+elseif(NOT CMAKE_UNITY_BUILD)
   set(coir_scope_warnings -Wshadow)
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(coir_scope_warnings -Wno-subobject-linkage)
