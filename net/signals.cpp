@@ -67,7 +67,7 @@ class dispatcher {
     subscription s{{}, {}, make_chan<int>(wanted.size())};
     s.unread.reserve(wanted.size());
     for (const int signal : wanted) s.wanted[static_cast<std::size_t>(signal)] = true;
-    const recv_chan<int> result = s.to;
+    recv_chan<int> result = s.to;
     all_.push_back(std::move(s));
     for (const int signal : wanted) handle(signal);
     return result;

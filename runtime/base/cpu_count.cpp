@@ -102,7 +102,7 @@ std::optional<double> cpu_quota(const std::string& root) {
   for (const cgroup_mount& m : mounts(root)) {
     std::string path = below(group_of_process(root, m.v2), m.group);
     for (;;) {
-      const std::optional<double> here = quota_of(root + m.where + path, m.v2);
+      const std::optional<double> here = quota_of(std::string(root).append(m.where).append(path), m.v2);
       if (here && (!least || *here < *least)) least = here;
       if (path.empty()) break;
       path.resize(path.rfind('/'));
