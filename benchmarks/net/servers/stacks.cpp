@@ -14,11 +14,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
+
+#include "descriptors.hpp"
 
 namespace {
 
@@ -44,13 +45,6 @@ int listen_on_loopback() {
   std::printf("port %d\n", ntohs(at.sin_port));
   std::fflush(stdout);
   return fd;
-}
-
-void allow_many_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /// A connection and what serves it. Lives until its function returns.
@@ -109,7 +103,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s echo\n", argv[0]);
     return 2;
   }
-  allow_many_descriptors();
+  bench::allow_many_descriptors();
   const int listener = listen_on_loopback();
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   epoll_event e{};
