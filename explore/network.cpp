@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
-#include <cstring>
 
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -60,6 +59,10 @@ void network::begin() noexcept {
 
 // ---- sockets -------------------------------------------------------------------------------------------------------
 
+network::shared_socket& network::place(int fd) noexcept {
+  return sockets_[static_cast<std::size_t>(fd - first_simulated_number)];
+}
+
 network::socket* network::find(int fd) const noexcept {
   const auto at = static_cast<std::size_t>(fd - first_simulated_number);
   return at < sockets_.size() ? sockets_[at].get() : nullptr;
@@ -93,7 +96,7 @@ network::size network::open_pair(int (&ends)[2], bool is_pipe) {
 void network::close(int fd) {
   socket* const found = find(fd);
   if (found == nullptr) return;
-  const shared_socket s = std::move(sockets_[static_cast<std::size_t>(fd - first_simulated_number)]);
+  const shared_socket s = std::move(place(fd));
   s->number = nobody_there;
   if (s->is == socket::phase::connected && s->is_stream()) hang_up(s->joined, s->end);
   for (const shared_connection& c : s->waiting) {
@@ -184,7 +187,7 @@ network::size network::peer_address(int fd, net::endpoint& into) const {
     return 0;
   }
   const connection& c = *s.joined;
-  if (!c.instant && (c.to[s.end].broken || (c.to[0].ended && c.to[1].ended))) return -ENOTCONN;
+  if (c.is_over(s.end)) return -ENOTCONN;
   into = as_seen_by(s.family, s.end == connection::client_end ? c.server : c.client);
   return 0;
 }
@@ -205,7 +208,7 @@ bool network::is_ready(int fd, io_way way) noexcept {
   half& other = s.joined->to[1 - s.end];
   if (mine.broken) return true;
   if (way == io_way::read) return !mine.arrived.empty() || mine.ended || mine.reads_no_more;
-  if (c.instant ? other.closed || c.hangs_up(s.end) : other.complete) return true;
+  if (c.instant ? other.closed || c.hangs_up() : other.complete) return true;
   if (other.room() >= (c.is_pipe ? PIPE_BUF : 1)) return true;
   other.awaited = true;
   return false;
@@ -224,6 +227,15 @@ network::socket* network::bound_to(int type, const net::endpoint& to) const {
   return found[choose_one_of(operation::connect, static_cast<std::uint32_t>(found.size()))];
 }
 
+// Where what is sent to `asked` goes. Returns 0 or -errno.
+network::size network::destination(const socket& s, const net::endpoint& asked, net::endpoint& to) {
+  if (asked.family() != s.family && (s.family != AF_INET6 || asked.family() != AF_INET)) return -EAFNOSUPPORT;
+  const net::endpoint plain = unmapped(asked);
+  to = is_any_address(plain) ? loopback_address(plain.family(), plain.port()) : plain;
+  if (!is_loopback(to) || (s.only_ipv6 && to.family() == AF_INET)) return -ENETUNREACH;
+  return 0;
+}
+
 network::size network::connect(int fd, const net::endpoint& asked) {
   socket& s = *find(fd);
   if (!s.is_stream()) return connect_datagrams(s, asked);
@@ -231,16 +243,14 @@ network::size network::connect(int fd, const net::endpoint& asked) {
   if (s.is == socket::phase::connected) return -EISCONN;
   if (s.is == socket::phase::connecting) return -EALREADY;
   if (s.family == AF_UNIX) return connect_local(s, asked);
-  const net::endpoint plain = unmapped(asked);
-  const net::endpoint to = is_any_address(plain) ? loopback_address(plain.family(), plain.port()) : plain;
-  if (!is_loopback(to)) return -ENETUNREACH;
+  net::endpoint to;
+  if (const size result = destination(s, asked, to); result < 0) return result;
   if (s.at.family() == AF_UNSPEC) s.at = free_address(s, loopback_address(to.family(), 0));
   s.is = socket::phase::connecting;
-  start_carrier("network: connect to " + to.to_string(),
-                [this, client = sockets_[static_cast<std::size_t>(fd - first_simulated_number)], to] {
-                  const unobserved bookkeeping;
-                  shake_hands(client, to);
-                });
+  start_carrier("network: connect to " + to.to_string(), [this, client = place(fd), to] {
+    const unobserved bookkeeping;
+    shake_hands(client, to);
+  });
   return -EINPROGRESS;
 }
 

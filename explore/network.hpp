@@ -90,13 +90,14 @@ class network {
   using shared_socket = std::shared_ptr<socket>;
 
   // ---- sockets (network.cpp)
+  shared_socket& place(int fd) noexcept;  // of a number that it has
   socket* find(int fd) const noexcept;
   socket& add(int family, int type);
   socket* bound_to(int type, const net::endpoint& to) const;
   bool in_use(const socket& for_whom, const net::endpoint& at) const noexcept;
   net::endpoint free_address(const socket& for_whom, const net::endpoint& at);
+  static size destination(const socket& s, const net::endpoint& asked, net::endpoint& to);
   size connect_local(socket& s, const net::endpoint& to);
-  size connect_datagrams(socket& s, const net::endpoint& to);
   void shake_hands(const shared_socket& client, const net::endpoint& to);
   bool reach(const shared_socket& client, const net::endpoint& to);
   void fail_to_connect(socket& client, int error);
@@ -114,7 +115,7 @@ class network {
   static void report_room(connection& c, unsigned end);
 
   // ---- datagrams (network_datagrams.cpp)
-  static size destination(const socket& s, const net::endpoint& asked, net::endpoint& to);
+  size connect_datagrams(socket& s, const net::endpoint& to);
   void carry(const shared_socket& from, std::string datagram, const net::endpoint& to);
 
   // ---- faults (network.cpp)

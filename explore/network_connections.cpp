@@ -1,10 +1,8 @@
 // Connections of the simulated network: what their ends send and receive, and how they end. As Linux does it:
 //   - What has arrived can be read after a reset. Then the error is reported once, to a read or a write. After that,
-//   reads
-//     return 0, and writes fail with EPIPE.
+//     reads return 0, and writes fail with EPIPE.
 //   - If the peer's end came before the reset, reads return 0, and the error of the first write is EPIPE, too.
 //   - At a local socket, writes fail with EPIPE, and leave the error to a read.
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <climits>
@@ -52,9 +50,7 @@ network::size network::write(int fd, std::span<const ::iovec> from) {
   socket& s = *find(fd);
   if (s.is_stream()) return write_stream(s, from);
   if (s.is != socket::phase::connected) return -EDESTADDRREQ;
-  std::string datagram;
-  for (const ::iovec& part : from) datagram.append(static_cast<const char*>(part.iov_base), part.iov_len);
-  return send_to(fd, std::move(datagram), s.peer);
+  return send_to(fd, gather(from, std::string::npos), s.peer);
 }
 
 network::size network::read_stream(socket& s, std::span<const ::iovec> to) {
@@ -64,13 +60,7 @@ network::size network::read_stream(socket& s, std::span<const ::iovec> to) {
   if (c.is_pipe && s.end != connection::client_end) return -EBADF;
   half& h = c.to[s.end];
   tsan_acquire(&h);
-  std::size_t done = 0;
-  for (const ::iovec& part : to) {
-    const std::size_t n = std::min(part.iov_len, h.arrived.size() - done);
-    std::copy_n(h.arrived.data() + done, n, static_cast<char*>(part.iov_base));
-    done += n;
-  }
-  if (done != 0) {
+  if (const std::size_t done = scatter(h.arrived, to); done != 0) {
     h.arrived.erase(0, done);
     h.size -= done;
     report_room(c, s.end);
@@ -100,9 +90,7 @@ network::size network::write_stream(socket& s, std::span<const ::iovec> from) {
     return -EAGAIN;
   }
   tsan_release(&h);
-  std::string bytes;
-  for (const ::iovec& part : from)
-    bytes.append(static_cast<const char*>(part.iov_base), std::min(part.iov_len, h.room() - bytes.size()));
+  std::string bytes = gather(from, h.room());
   const std::size_t n = bytes.size();
   const std::uint32_t split = n > 1 && !c->instant && options_.split ? choose_one_of(operation::split, 3) : 0;
   const std::size_t first = split == 0 ? n : split == 1 ? 1 : n / 2;
@@ -213,7 +201,7 @@ network::size network::shut_down(int fd, int how) {
   const socket& s = *find(fd);
   if (!s.is_stream() || s.is != socket::phase::connected) return -ENOTCONN;
   const shared_connection c = s.joined;
-  if (!c->instant && (c->to[s.end].broken || (c->to[0].ended && c->to[1].ended))) return -ENOTCONN;
+  if (c->is_over(s.end)) return -ENOTCONN;
   if (c->to[s.end].broken) return 0;
   if (how != SHUT_RD) {
     end_half(c, 1 - s.end);
@@ -223,7 +211,7 @@ network::size network::shut_down(int fd, int how) {
     c->to[s.end].reads_no_more = true;
     report(*c, s.end, EPOLLIN | EPOLLRDHUP);
   }
-  if (c->instant && c->hangs_up(s.end))
+  if (c->instant && c->hangs_up())
     for (const unsigned end : {s.end, 1 - s.end}) report(*c, end, EPOLLOUT | EPOLLHUP);
   return 0;
 }

@@ -22,15 +22,6 @@ constexpr std::size_t largest_datagram = 65'507;
 
 }  // namespace
 
-/// Where what is sent to `asked` goes.
-network::size network::destination(const socket& s, const net::endpoint& asked, net::endpoint& to) {
-  if (asked.family() != s.family && (s.family != AF_INET6 || asked.family() != AF_INET)) return -EAFNOSUPPORT;
-  const net::endpoint plain = unmapped(asked);
-  to = is_any_address(plain) ? loopback_address(plain.family(), plain.port()) : plain;
-  if (!is_loopback(to) || (s.only_ipv6 && to.family() == AF_INET)) return -ENETUNREACH;
-  return 0;
-}
-
 network::size network::connect_datagrams(socket& s, const net::endpoint& to) {
   net::endpoint plain;
   if (const size n = destination(s, to, plain); n < 0) return n;
@@ -47,8 +38,7 @@ network::size network::receive(int fd, std::span<const ::iovec> to, net::endpoin
   if (s.datagrams.empty()) return -EAGAIN;
   const socket::datagram d = std::move(s.datagrams.front());
   s.datagrams.pop_front();
-  std::size_t done = 0;
-  for (const ::iovec& part : to) done += d.bytes.copy(static_cast<char*>(part.iov_base), part.iov_len, done);
+  const std::size_t done = scatter(d.bytes, to);
   if (from != nullptr) *from = s.family == AF_INET6 ? mapped(d.from) : d.from;
   return static_cast<size>(done);
 }
@@ -62,8 +52,7 @@ network::size network::send_to(int fd, std::string datagram, const net::endpoint
   const std::size_t n = datagram.size();
   tsan_release(&s);
   start_carrier("network: datagram to " + to.to_string(),
-                [this, from = sockets_[static_cast<std::size_t>(fd - first_simulated_number)],
-                 bytes = std::move(datagram), to]() mutable {
+                [this, from = place(fd), bytes = std::move(datagram), to]() mutable {
                   const unobserved bookkeeping;
                   carry(from, std::move(bytes), to);
                 });
@@ -78,9 +67,7 @@ void network::carry(const shared_socket& from, std::string datagram, const net::
   decide(operation::arrive, from.get());
   if (happens(operation::lose, losses_left_)) return;
   socket* const receiver = bound_to(SOCK_DGRAM, to);
-  const bool is_refused =
-      receiver == nullptr || (receiver->is == socket::phase::connected && !(receiver->peer == sender));
-  if (is_refused) {
+  if (receiver == nullptr || (receiver->is == socket::phase::connected && !(receiver->peer == sender))) {  // refused
     if (from->number == nobody_there || from->is != socket::phase::connected || !(from->peer == to)) return;
     from->error = ECONNREFUSED;
     descriptor::report(from->number, EPOLLIN | EPOLLOUT | EPOLLERR);

@@ -1,13 +1,16 @@
 // What the simulated network consists of. See network.hpp.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
-#include <utility>
+#include <string_view>
+
+#include <sys/uio.h>
 
 #include <coir/detail/abi.hpp>
 #include <coir/endpoint.hpp>
@@ -17,6 +20,21 @@
 namespace coir::inline COIR_ABI::detail {
 
 inline constexpr int nobody_there = -1;  // instead of a number
+
+/// Copies as much of `bytes` as there is room for into the buffers, and returns how much.
+inline std::size_t scatter(std::string_view bytes, std::span<const ::iovec> into) noexcept {
+  std::size_t done = 0;
+  for (const ::iovec& part : into) done += bytes.copy(static_cast<char*>(part.iov_base), part.iov_len, done);
+  return done;
+}
+
+/// The first bytes of the buffers, `most` at most.
+inline std::string gather(std::span<const ::iovec> from, std::size_t most) {
+  std::string bytes;
+  for (const ::iovec& part : from)
+    bytes.append(static_cast<const char*>(part.iov_base), std::min(part.iov_len, most - bytes.size()));
+  return bytes;
+}
 
 /// A part of what is on the way.
 struct network::segment {
@@ -45,17 +63,18 @@ struct network::half {
   bool awaited = false;        // the other end has found no room
 
   std::size_t room() const noexcept { return capacity - size; }
+  bool is_shut_down() const noexcept { return complete || reads_no_more; }
 };
 
 struct network::connection {
   static constexpr unsigned client_end = 0;
   static constexpr unsigned server_end = 1;
 
-  /// Whether both directions of a local end are shut down. To poll() it hangs up then, and not before.
-  bool hangs_up(unsigned end) const noexcept {
-    const half &mine = to[end], &other = to[1 - end];
-    return (mine.complete || mine.reads_no_more) && (other.complete || other.reads_no_more);
-  }
+  /// Whether both directions are shut down. To poll() a local socket hangs up then, and not before.
+  bool hangs_up() const noexcept { return to[0].is_shut_down() && to[1].is_shut_down(); }
+
+  /// Whether that end has no peer any more: after a reset, or when both ends have come. A local socket keeps its peer.
+  bool is_over(unsigned end) const noexcept { return !instant && (to[end].broken || (to[0].ended && to[1].ended)); }
 
   half to[2]{};          // each end
   bool instant = false;  // a local one: what is sent arrives at once
