@@ -26,16 +26,7 @@ void a_fault_is_no_fault_of_the_server() {
   server s;
   coir::wait_group clients;
   for (const std::string_view text : {"first client", "second client", "third client"})
-    clients.go([&s, text] {
-      std::error_code error;
-      tcp_stream c = s.connect(error);
-      c.set_read_deadline(coir::clock::now() + std::chrono::hours(1));
-      if (!error) c.write(std::as_bytes(std::span(text)), error);
-      std::string got(text.size(), '\0');
-      std::size_t n = 0;
-      if (!error) n = c.read(std::as_writable_bytes(std::span(got)), error);
-      explored::expect(got.substr(0, n) == text.substr(0, n), "bytes of somebody else");
-    });
+    clients.go([&s, text] { explored::ask_despite_faults(s, text, text); });
   clients.wait();
   s.stop();
 }
