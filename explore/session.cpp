@@ -127,7 +127,8 @@ exploration session::explore() {
   return e;
 }
 
-exploration session::fail(outcome failed) {
+// A copy: the engine writes the next outcome over its own.
+exploration session::fail(outcome failed) {  // NOLINT(performance-unnecessary-value-param)
   if (!repeats(failed)) return nondeterministic(failed, "a failed schedule that was run again");
   const std::uint64_t budget =
       std::min(options_.shrink_budget, most_shrinking_steps / std::max<std::uint64_t>(failed.steps, 1));

@@ -14,7 +14,6 @@
 
 using namespace std::chrono_literals;
 using namespace network_test;
-using coir::failure_kind;
 
 namespace {
 

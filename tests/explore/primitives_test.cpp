@@ -235,7 +235,7 @@ void wait_for_a_flag() {
   bool flag = false;
   auto waiter = coir::spawn([&] {
     std::unique_lock held(lock);
-    while (!flag) changed.wait(held);
+    while (!flag) changed.wait(held);  // NOLINT(bugprone-infinite-loop): another fiber ends it
   });
   {
     const std::scoped_lock held(lock);

@@ -7,9 +7,9 @@
 
 #include <coir/explore.hpp>
 
-extern "C" {
-int __real_main();
-int __wrap_main();
+extern "C" {        // the linker's names
+int __real_main();  // NOLINT(bugprone-reserved-identifier)
+int __wrap_main();  // NOLINT(bugprone-reserved-identifier)
 }
 
 int __wrap_main() {

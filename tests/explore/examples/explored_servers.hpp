@@ -25,9 +25,9 @@
 #undef run
 #undef signals
 
-extern "C" {
-int __real_main(int argc, char** argv);
-int __wrap_main();
+extern "C" {                             // the linker's names
+int __real_main(int argc, char** argv);  // NOLINT(bugprone-reserved-identifier)
+int __wrap_main();                       // NOLINT(bugprone-reserved-identifier)
 }
 
 namespace explored {

@@ -45,7 +45,7 @@ void if_instead_of_while() {
   const auto take = [&] {
     std::unique_lock held(lock);
     if (mended) {
-      while (items == 0) changed.wait(held);
+      while (items == 0) changed.wait(held);  // NOLINT(bugprone-infinite-loop): another fiber ends it
     } else if (items == 0) {
       changed.wait(held);
     }

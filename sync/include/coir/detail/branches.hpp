@@ -112,7 +112,7 @@ std::tuple<branch_value<Functions>...> all_of(std::index_sequence<I...>, std::re
 /// The untyped part: the winner, and the exceptions of the others.
 class race_track {
  public:
-  explicit race_track(std::size_t racers) : failures_(racers) {}
+  explicit race_track(std::size_t racers) : failures_(racers) {}  // NOLINT(bugprone-throw-keyword-missing): a vector
 
   bool win() noexcept { return !won_.exchange(true, std::memory_order_relaxed); }
   void fail(std::size_t racer, std::exception_ptr why) noexcept { failures_[racer] = std::move(why); }
