@@ -40,7 +40,7 @@
 //     it gains. A queue that grows while its worker fires timers is being served, too.
 //   - No more workers than CPUs are woken.
 //   - The monitor (monitor.hpp) finds the work for which these rules are wrong, within half a millisecond or so, or
-//     3.6 ms after a quiet time.
+//     12 ms after a quiet time.
 // A push that wakes a worker does not wake the monitor. The woken worker does, if the monitor sleeps.
 //
 // Rejected: waking a worker on every push, as Go does. With a pair that talks, every message costs a futex call.

@@ -23,8 +23,9 @@
 // Each look costs some 20 us of CPU. So looks that find nothing become rarer, up to longest_delay: at light load they
 // would otherwise be a tenth of all the CPU time. Looks at queues that all move become rarer too (delay_if_flowing): at
 // full load they would otherwise be a twentieth. The price is that, at full load, a fiber that begins to block its
-// thread, or to keep others from running, is found after 0.8 to 1.6 ms instead of 0.4 to 0.8. But no look comes later
-// than delay_if_waiting after the next timer, known at the last look, that no sleeper wakes for.
+// thread, or to keep others from running, is found after 0.8 to 1.6 ms instead of 0.4 to 0.8. After a look that found
+// nothing, the kernel may end the wait later, by `lax`, so that the look wakes no CPU that sleeps. But no look comes
+// later than delay_if_waiting after the next timer, known at the last look, that no sleeper wakes for.
 //
 // It sleeps on word_ while all processors are idle and stay so; monitor_sleeps is then set in idle_. It is woken by a
 // thread that
