@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t smallest_delay = 50'000;
 constexpr std::int64_t suspicious_delay = 150'000;
 constexpr std::int64_t delay_if_waiting = 400'000;  // with attention asked for at the second look: pick.cpp
-constexpr std::int64_t delay_if_flowing = 2 * delay_if_waiting;
+constexpr std::int64_t delay_if_flowing = 4 * delay_if_waiting;
 constexpr std::int64_t longest_delay = 8 * delay_if_waiting;
 // How much later than that the kernel may end the wait. Two ticks (of 4 ms) after a quiet look, because a timer that is
 // due sooner makes the kernel slower each time a CPU goes idle and wakes: 5 us a request of an echo server.
@@ -203,14 +203,18 @@ bool monitor::ask_attention(processor& p, const watch& last, const watch& curren
 monitor::finding monitor::watch_poller(scheduler& s) noexcept {
   poller& io = s.io();
   if (!io.active() || s.idle().anybody_polls() || (s.io_waits() == 0 && !io.has_guests())) {
-    events_wanted_ = false;
+    events_wanted_ = asked_unbidden_ = false;
     return finding::nothing;
   }
   const std::uint64_t asked = io.asked();
   if (asked != poller_asked_before_) {
     poller_asked_before_ = asked;
-    return std::exchange(events_wanted_, false) ? finding::waiting : finding::flowing;
+    runs_before_ = s.runs();
+    asked_unbidden_ = !std::exchange(events_wanted_, false);
+    return asked_unbidden_ ? finding::flowing : finding::waiting;
   }
+  // It serves what it was given, or what that made ready.
+  if (std::exchange(asked_unbidden_, false) && s.runs() != runs_before_) return finding::flowing;
   if (!events_wanted_) {
     events_wanted_ = true;
     // If a processor is idle: the woken worker asks, and then sleeps there.
