@@ -104,6 +104,7 @@ void monitor::run(scheduler& s) noexcept {
       word_.compare_exchange_strong(slept, polling, std::memory_order_seq_cst);
       idle_polls = 0;
       // Work beside an idle processor waits for this look. Other work waits for the running fiber.
+      last_found = finding::waiting;
       delay = s.idle().may_wake(s.idle().count()) ? smallest_delay : delay_if_waiting;
       continue;
     }

@@ -9,7 +9,7 @@
 //                         that a single event ended.
 //   a busy processor      when the kernel has more events than it has taken, and its ready ring has room for them; or
 //                         when the monitor asks for attention::events, because nobody has called it since the
-//                         monitor's last look.
+//                         monitor's last look. (Or the last two: monitor::watch_poller().)
 //   the monitor           if that has not helped until its next look: fibers compute on all processors.
 //
 // So a ready fiber waits for one wake-up if a worker sleeps in epoll, and for at most two looks of the monitor if all
