@@ -37,8 +37,8 @@ void cancel_for_good(fiber& f) noexcept {
 
 void engine::begin_ending() {
   ending_ = true;
-  home_->cancel_all_.store(true, std::memory_order_relaxed);  // a fiber that begins now is cancelled
-  for (fiber* f : home_->stacks()) f->in_deadlock = true;     // so that what is destroyed under them is not reported
+  home_->cancel_all_.store(true, std::memory_order_relaxed);     // a fiber that begins now is cancelled
+  for (fiber* f : home_->stacks().all()) f->in_deadlock = true;  // so that what is destroyed under them is not reported
   home_->asyncs_.for_each([](stackless& s) { s.mark_for_deadlock(); });
 }
 
@@ -48,7 +48,7 @@ runnable* engine::pick_ending() noexcept {
   const auto deepest = std::max_element(waiting_.begin(), waiting_.end(), [](const candidate& l, const candidate& r) {
     return l.who->depth < r.who->depth;
   });
-  for (const fiber* f : home_->stacks())
+  for (const fiber* f : home_->stacks().all())
     if (f->depth > deepest->who->depth && can_be_woken(*f)) return nullptr;
   runnable* const r = take(static_cast<std::size_t>(deepest - waiting_.begin())).who;
   if (r->what == runnable::kind::suspended) cancel_for_good(static_cast<fiber&>(*r));
@@ -62,14 +62,14 @@ bool engine::unwind_step() {
     return false;
   }
   int depth = nobody;
-  for (const fiber* f : home_->stacks())
+  for (const fiber* f : home_->stacks().all())
     if (can_be_woken(*f)) depth = std::max(depth, int{f->depth});
   home_->asyncs_.for_each([&](const stackless& s) {
     if (s.asleep() && !waiter_access::is_in_section(s)) depth = std::max(depth, int{s.depth()});
   });
   bool woken = false;
   if (depth != nobody) {
-    for (fiber* f : home_->stacks()) {
+    for (fiber* f : home_->stacks().all()) {
       if (int{f->depth} != depth || !can_be_woken(*f)) continue;
       cancel_for_good(*f);
       std::optional<std::stop_source> source = f->stop.copy();

@@ -170,21 +170,21 @@ void engine::end() {
   assertions_.forget();
   if (!ending_) outcome_.check = static_cast<std::uint32_t>(hash_ ^ (hash_ >> 32));
   worker_->enter_native();
-  for (fiber* f : kept_) home_->pool_.put(&f, 1);
+  for (fiber* f : kept_) home_->stacks_.put(nullptr, *f);
   kept_.clear();
   if (!abandoned_) processor_->timers.abandon();  // an after_func that is pending does not keep a runtime from ending
   worker_->leave();
   if (!abandoned_) return;
   // Its fibers stay where they are, with all that they hold. (The object of a fiber is at the upper end of its stack.)
-  for (const fiber* f : home_->stacks())
+  for (const fiber* f : home_->stacks().all())
     lsan_reach_from(f->bottom, static_cast<std::size_t>(reinterpret_cast<const char*>(f + 1) - f->bottom));
   static std::deque<std::unique_ptr<world>>& abandoned = *new std::deque<std::unique_ptr<world>>;
   abandoned.push_back(std::move(world_));
 }
 
 std::uint64_t engine::live() const noexcept {
-  return processor_->started.value() + home_->started_outside_.load(std::memory_order_relaxed) -
-         processor_->ended.value() - home_->ended_outside_.load(std::memory_order_relaxed);
+  return processor_->started.value() + home_->outside_.started.load(std::memory_order_relaxed) -
+         processor_->ended.value() - home_->outside_.ended.load(std::memory_order_relaxed);
 }
 
 // Nothing can run. False: the schedule is over.

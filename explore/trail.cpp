@@ -86,7 +86,7 @@ void trail::branch(const fiber& f, operation what, std::uint32_t taken, std::uin
 }
 
 void trail::note_fibers(scheduler& home, const std::vector<candidate>& waiting) {
-  for (const fiber* f : home.stacks()) {
+  for (const fiber* f : home.stacks().all()) {
     if (f->state.load(std::memory_order_relaxed) == run_state::free) continue;
     std::ostringstream out;
     out << describe(*f);

@@ -24,7 +24,6 @@
 #include "sched/overflow.hpp"
 #include "sched/registry.hpp"
 #include "sched/scheduler.hpp"
-#include "stack/stack_pool.hpp"
 
 namespace coir::inline COIR_ABI {
 
@@ -104,7 +103,7 @@ void start(scheduler& where, start_record* record) noexcept { where.start(record
 prepared_spawn::prepared_spawn(scheduler& where, const spawn_options& o) : where_(where), stack_class_(0) {
   if (o.stack_size != 0) {
     check_stack_size(o.stack_size, "spawn_options");
-    stack_class_ = where.prepare_stacks(o.stack_size);
+    stack_class_ = where.stacks().prepare(o.stack_size);
   }
   if (!o.name.empty()) name_ = std::make_unique<std::string>(o.name);
 }
@@ -128,7 +127,7 @@ scheduler::scheduler(runtime& owner, const options& o, const debug_options& debu
     : owner_(owner),
       debug_(debug),
       serial_(new_serial()),
-      pool_(o.stack_size),
+      stacks_(o.stack_size),
       workers_(*this, processors, o.max_threads, debug_.heldlock != 0),
       queues_(processors),
       idle_(processors, usable_cpus_once()),

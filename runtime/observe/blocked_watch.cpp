@@ -60,7 +60,7 @@ void blocked_watch::look(std::int64_t now) {
   fiber_listing news;
   std::size_t count = 0;
   fiber_snapshot copy;
-  for (fiber* f : scheduler_.stacks()) {
+  for (fiber* f : scheduler_.stacks().all()) {
     const auto wait = glimpse_wait(*f);
     if (!wait || wait->ends_by_itself || wait->since >= before) continue;
     const auto known = overdue_.find(f);

@@ -31,8 +31,8 @@ struct debug_layout {
             &runtimes_for_debuggers,
             {
                 offsetof(scheduler, serial_),
-                offsetof(scheduler, pool_) + offsetof(stack_pool, fibers_),
-                offsetof(scheduler, sized_) + offsetof(sized_stacks, fibers_),
+                offsetof(scheduler, stacks_) + offsetof(fiber_stacks, common_) + offsetof(stack_pool, fibers_),
+                offsetof(scheduler, stacks_) + offsetof(fiber_stacks, sized_) + offsetof(sized_stacks, fibers_),
                 offsetof(scheduler, idle_) + offsetof(idle_set, coarse_time_),
                 offsetof(fiber, state),
                 offsetof(fiber, wait) + waiter_access::offset_of_word(),

@@ -33,7 +33,7 @@ void collect(fiber_listing& all, std::uint64_t runtime) {
   std::size_t next = 0;
   std::int64_t now = 0;
   const bool lives = runtime_registry::visit(runtime, [&](scheduler& s) {
-    stacks = s.stacks();
+    stacks = s.stacks().all();
     scheduler::unstarted_fibers fresh = s.list_unstarted();
     for (const source_location& at : fresh.seen) all.add_unstarted(at);
     all.add_more_unstarted(fresh.more);

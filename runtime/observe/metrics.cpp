@@ -35,11 +35,11 @@ metrics_snapshot scheduler::snapshot() {
   metrics_snapshot m;
   m.processors.resize(processors_.size());
   // Ends before starts: a fiber whose end is seen has its start seen too, so that no negative number is left.
-  m.ended = ended_outside_.load(std::memory_order_acquire);
+  m.ended = outside_.ended.load(std::memory_order_acquire);
   for (const auto& p : processors_) m.processors[p->index()].ended = p->ended.value_acquire();
-  m.started = started_outside_.load(std::memory_order_relaxed);
-  m.parked = parked_outside_.load(std::memory_order_relaxed);
-  m.injected = injected_count_.load(std::memory_order_relaxed);
+  m.started = outside_.started.load(std::memory_order_relaxed);
+  m.parked = outside_.parked.load(std::memory_order_relaxed);
+  m.injected = outside_.injected.load(std::memory_order_relaxed);
   for (const auto& each : processors_) {
     const processor& p = *each;
     processor_metrics& of = m.processors[p.index()];
@@ -85,12 +85,9 @@ metrics_snapshot scheduler::snapshot() {
   m.spilled_ready = queues_.spilled_ready().size();
   m.spilled_fresh = queues_.spilled_fresh().size();
   m.searching = idle_.searching();
-  const stack_pool::counts stacks = pool_.count();
+  const stack_pool::counts stacks = stacks_.count();
   m.stacks = stacks.made;
   m.free_stacks += stacks.free;
-  const stack_pool::counts sized = sized_.count();
-  m.stacks += sized.made;
-  m.free_stacks += sized.free;
 
   idle_.lock();
   m.idle = idle_.processors();

@@ -96,11 +96,10 @@ void push_stop(trace_ring& ring, const char* what) noexcept {
         what = from->why.what;
         break;
       case worker::after::retired:
-      case worker::after::retired_sized:
         what = "end";
         break;
     }
-    if (w.checks_locks() && w.what_after != worker::after::retired && w.what_after != worker::after::retired_sized) {
+    if (w.checks_locks() && w.what_after != worker::after::retired) {
       const bool parks = w.what_after == worker::after::parked;
       report_held_locks(*from, parks ? "parks in " : "gives its processor to others", parks ? what : "");
     }

@@ -79,7 +79,7 @@ namespace {
 /// Calls f(fiber) for each fiber that sleeps.
 template <class F>
 void for_each_sleeper(scheduler& home, F f) {
-  for (fiber* each : home.stacks())
+  for (fiber* each : home.stacks().all())
     if (each->state.load(std::memory_order_relaxed) != run_state::free &&
         waiter_access::state_of(each->wait) == waiter::waiting)
       f(*each);

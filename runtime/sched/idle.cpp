@@ -120,7 +120,7 @@ runnable* scheduler::find_work(worker& w) noexcept {
     if (runnable* r = pick(w, p)) {
       // A batch of events wakes at most one worker. If more are needed, that worker wakes them (stop_searching()).
       const std::uint32_t more = std::min(std::exchange(w.brought, 0U), 2U);
-      if (w.searching) stop_searching_found(w, more);
+      if (w.searching) stop_searching(w, more);
       return r;
     }
     p.timers.clean();
@@ -132,67 +132,6 @@ runnable* scheduler::find_work(worker& w) noexcept {
     w.enter_native().time_next_wake = true;
     w.leave();
   }
-}
-
-// ---- timers --------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// A worker fires this many batches of timers, runs some of the fibers that they woke, and comes back for the rest. So
-// the woken fibers run while they are in the cache. And the monitor would take a queue that grows for long, with no
-// fiber of it served, for one that needs another worker.
-constexpr int fillings_at_a_time = 4;
-
-/// Fires the due timers: up to fillings_at_a_time batches, and more while `runs` has nothing to run. All if `runs` is
-/// null. lock() may fail. Returns whether any were due.
-template <class Lock, class Unlock>
-bool fire_due(timer_heap& timers, deadline time, const processor* runs, Lock lock, Unlock unlock) noexcept {
-  bool fired = false;
-  due_timers due;
-  const auto wants_more = [&] {
-    return runs == nullptr || (runs->ready.empty() && runs->fresh.empty() && runs->yielded.empty());
-  };
-  for (int i = 0; (i < fillings_at_a_time || wants_more()) && timers.earliest() <= time; ++i) {
-    if (!lock()) break;
-    due.pop(timers, time);
-    unlock();
-    due.fire();
-    fired = fired || !due.empty();
-    if (!due.full()) break;
-  }
-  return fired;
-}
-
-bool fire_due_of(processor& p, deadline time, const processor* runs) noexcept {
-  // If the lock fails, the timers wait for the next search, or for the monitor.
-  return fire_due(p.timers, time, runs, [&] { return p.try_lock(); }, [&] { p.unlock(); });
-}
-
-}  // namespace
-
-// For a busy processor: fires all, because what is left waits until the processor's fiber stops.
-void scheduler::fire_all(processor& p, deadline time) noexcept { fire_due_of(p, time, nullptr); }
-
-// Fires some of the worker's own due timers and of those of idle processors. Returns whether there were any.
-bool scheduler::run_due_timers(worker& w) noexcept {
-  processor& mine = *w.held;
-  const deadline of_idle = idle_.earliest();
-  if (mine.timers.earliest() == no_deadline && of_idle == no_deadline) return false;
-  const deadline time = clock_.now();
-  const auto enter = [&] {
-    w.enter_native();
-    return true;
-  };
-  mine.firing.store(true, std::memory_order_relaxed);
-  bool fired = fire_due(mine.timers, time, &mine, enter, [&] { w.leave(); });
-  if (of_idle <= time) {
-    for (const auto& p : processors_)
-      if (p->owner() == nullptr) fired = fire_due_of(*p, time, &mine) || fired;
-    const std::lock_guard locked(idle_);
-    idle_.publish_earliest();
-  }
-  mine.firing.store(false, std::memory_order_relaxed);
-  return fired;
 }
 
 // ---- sleeping and waking -------------------------------------------------------------------------------------------
@@ -298,131 +237,6 @@ bool scheduler::sleep(worker& w) noexcept {
     if (assigned) return !stopping_.load(std::memory_order_acquire);
     if (due && take_idle_processor(w)) return true;
   }
-}
-
-// For the sleeper that is entered as the one in epoll. True if it has a processor now.
-bool scheduler::sleep_in_poller(worker& w, deadline until) noexcept {
-  poller::batch events;
-  poller_.collect(events, until);
-  poller_.answer(events);
-  w.woken_by_one_event = events.size == 1;
-  const std::int64_t woken_at = clock_.now();
-  set_coarse_time(woken_at);
-
-  idle_.lock();
-  idle_.end_keeping(w);
-  idle_.end_polling(w);
-  const bool assigned = w.held != nullptr;
-  const bool due = until != no_deadline && deadline_for_sleepers() <= woken_at;
-  idle_.unlock();
-  const bool has_processor =
-      assigned || ((due || events.size != 0) && !stopping_.load(std::memory_order_relaxed) && take_idle_processor(w));
-  deliver(w, events);
-  // If this worker computes, only the monitor asks for the next events.
-  if (has_processor) wake_monitor();
-  return has_processor;
-}
-
-// ---- descriptors ---------------------------------------------------------------------------------------------------
-
-// On the native stack, with a processor or without. Returns whether there were any events.
-bool scheduler::deliver(worker& w, const poller::batch& events) noexcept {
-  if (events.size == 0) return false;
-  if (w.held == nullptr) {  // all are busy
-    set_current_worker(nullptr);
-    deliver_from_outside(events);
-    set_current_worker(&w);
-    return true;
-  }
-  if (!w.searching) {  // so that the first event wakes no other worker: this one runs its fiber
-    idle_.add_searcher();
-    w.searching = true;
-  }
-  w.held->firing.store(true, std::memory_order_relaxed);
-  poller::deliver(events);
-  w.held->firing.store(false, std::memory_order_relaxed);
-  w.brought += static_cast<std::uint32_t>(events.size - 1);
-  w.held->more_events = events.more;
-  return true;
-}
-
-void scheduler::deliver_from_outside(const poller::batch& events) noexcept {
-  if (events.size == 0) return;
-  poller::deliver(events);
-  for (const auto& p : processors_) p->attention.fetch_or(attention::shared, std::memory_order_relaxed);
-}
-
-void scheduler::ask_poller_from_outside() noexcept {
-  poller::batch events;
-  poller_.collect(events, 0);
-  deliver_from_outside(events);
-}
-
-// How many events are taken at a time. Events that do not fit the ready ring stay in the kernel, which keeps them in
-// the order of their arrival. If they spilled over from the ring, they would run after events that come later. A few
-// are taken even if the ring is full, because fibers that wake each other may keep it full for ever.
-int scheduler::room_for_events(const processor& p) noexcept {
-  constexpr int fewest = 16;
-  const std::uint32_t taken = queues_.spilled_ready().size() == 0 ? p.ready.size() : processor::ring::capacity;
-  return std::clamp(static_cast<int>(processor::ring::capacity - taken), fewest, poller::batch::capacity);
-}
-
-// Asks without waiting, unless a worker sleeps in epoll. Returns whether there were any events.
-bool scheduler::ask_poller(worker& w) noexcept {
-  w.held->asks_poller = false;
-  w.held->more_events = false;  // deliver() sets it again
-  if (!poller_.active() || idle_.anybody_polls()) return false;
-  poller::batch events;
-  poller_.collect(events, 0, room_for_events(*w.held));
-  return deliver(w, events);
-}
-
-// Whether a worker that has run dry goes to sleep in the poller without asking it first. It does if its last sleep
-// there ended with a single event. Where one connection is served at a time, that happens again and again, and asking
-// first would be a system call for nothing. If the guess is wrong nothing is lost, because epoll reports at once what
-// is ready. If other workers are busy the worker searches before it sleeps, so it asks first.
-bool scheduler::sleeps_for_next_event(const worker& w) const noexcept {
-  return w.woken_by_one_event && idle_.count() + 1 == processors_.size();
-}
-
-void scheduler::begin_io_wait() noexcept {
-  worker& w = *current_worker();
-  if (processor* p = w.enter()) {
-    p->io_begun.add();
-    w.leave();
-  } else {
-    io_begun_outside_.fetch_add(1, std::memory_order_relaxed);
-  }
-}
-
-void scheduler::end_io_wait() noexcept {
-  worker& w = *current_worker();
-  if (processor* p = w.enter()) {
-    p->io_ended.add();
-    w.leave();
-  } else {
-    io_ended_outside_.fetch_add(1, std::memory_order_relaxed);
-  }
-}
-
-std::uint64_t scheduler::io_waits() const noexcept {
-  std::uint64_t waits =
-      io_begun_outside_.load(std::memory_order_relaxed) - io_ended_outside_.load(std::memory_order_relaxed);
-  for (const auto& p : processors_) waits += p->io_begun.value() - p->io_ended.value();
-  return waits;
-}
-
-// Under idle_'s lock. When a sleeper has to fire timers: those of an idle processor when they are due, those of a busy
-// one when its worker should have done so.
-deadline scheduler::deadline_for_sleepers() const noexcept {
-  deadline earliest = no_deadline;
-  for (const auto& p : processors_) {
-    const deadline d = p->timers.earliest();
-    if (d == no_deadline) continue;
-    const std::int64_t slack = p->owner() == nullptr ? 0 : busy_timer_slack;
-    earliest = std::min(earliest, std::min(d, no_deadline - 1 - slack) + slack);
-  }
-  return earliest;
 }
 
 // For a sleeper that has itself seen work or a deadline: takes an idle processor and leaves the sleepers. From then on

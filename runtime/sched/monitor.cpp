@@ -46,7 +46,7 @@ bool waits_behind(const processor& p, deadline time) noexcept {
 }
 
 void mark_overdue(processor& p) noexcept {
-  p.forget_useless_wakes();
+  p.wakes.forget_useless();
   p.overdue.store(true, std::memory_order_relaxed);
 }
 
@@ -91,7 +91,7 @@ void monitor::run(scheduler& s) noexcept {
       s.costs().membarriers.add();
       heavy_fence();  // pairs with the light one between a push and the load of idle_, and in wake()
       while (all_quiet(s) && word_.load(std::memory_order_relaxed) == asleep && !line_due()) {
-        if (s.pool().free_count() <= stacks_kept) {
+        if (s.stacks().common().free_count() <= stacks_kept) {
           s.costs().futex_calls.add();
           futex_wait(word_, asleep, next_line);
         } else {
@@ -165,11 +165,11 @@ bool monitor::all_quiet(scheduler& s) const noexcept {
 std::int64_t monitor::trim_stacks(scheduler& s, std::int64_t last, std::int64_t time) noexcept {
   if (time - last < trim_period) return last;
   const std::uint32_t before = word_.load(std::memory_order_relaxed);
-  std::size_t left = s.pool().unused();
+  std::size_t left = s.stacks().common().unused();
   for (unsigned i = 0; left != 0 && (i < busy_trims || s.idle().all_idle()); ++i) {
     if (const std::uint32_t current = word_.load(std::memory_order_relaxed); current != before || current == ending)
       break;
-    const std::size_t n = s.pool().trim(stacks_kept, std::min(left, trim_batch));
+    const std::size_t n = s.stacks().common().trim(stacks_kept, std::min(left, trim_batch));
     if (n == 0) break;
     left -= n;
   }

@@ -53,7 +53,7 @@ void say_rest(const char* bottom, const char* top, std::size_t size, const char*
 void report(const fiber& f, std::uintptr_t address) noexcept {
   say("coir: stack overflow in ", 24);
   say_fiber(f);
-  say_rest(f.bottom, reinterpret_cast<const char*>(&f), f.home->stack_size(f),
+  say_rest(f.bottom, reinterpret_cast<const char*>(&f), f.home->stacks().stack_size(f),
            f.stack_class == 0 ? "options::stack_size" : "spawn_options::stack_size", address);
 }
 
@@ -72,7 +72,7 @@ bool report_overflow(std::uintptr_t address) noexcept {
   const fiber* f = current_fiber();
   if (f != nullptr) {
     const auto bottom = reinterpret_cast<std::uintptr_t>(f->bottom);
-    if (address < bottom && bottom - address <= f->home->guard_size(*f)) {
+    if (address < bottom && bottom - address <= f->home->stacks().guard_size(*f)) {
       report(*f, address);
       return true;
     }

@@ -45,12 +45,6 @@
 
 namespace coir::inline COIR_ABI::detail {
 
-bool scheduler::timers_due(const worker& w, const processor& p) const noexcept {
-  if (w.current == nullptr) return false;  // on the native stack some have just been fired
-  const deadline earliest = std::min(p.timers.earliest(), idle_.earliest());
-  return earliest != no_deadline && earliest <= clock_.now();
-}
-
 // ---- out of turn ---------------------------------------------------------------------------------------------------
 
 namespace {
@@ -73,11 +67,42 @@ bool take_up_in_round(processor& p, std::uint8_t what) noexcept {
   return true;
 }
 
-}  // namespace
-
-void scheduler::put_next_behind(processor& p) noexcept {
-  if (runnable* r = p.take_next()) queues_.push_ready(p, r);
+/// The chain that `next` belongs to has used up its time slice.
+void put_next_behind(shared_queues& queues, processor& p) noexcept {
+  if (runnable* r = p.take_next()) queues.push_ready(p, r);
 }
+
+runnable* pick_in_turn(shared_queues& queues, processor& p) noexcept {
+  put_next_behind(queues, p);
+  if (p.yielded_turns != 0) {
+    --p.yielded_turns;
+    if (runnable* r = p.yielded.pop_front()) return r;
+    p.yielded_turns = 0;
+  }
+  if (p.fresh_turn) {
+    if (p.ready_turns == 0 && p.ready.size() >= p.ready_limit) p.ready_turns = p.ready.size();
+    if (p.ready_turns != 0) {
+      --p.ready_turns;
+      if (runnable* r = p.ready.pop_front()) return r;
+      p.ready_turns = 0;
+    }
+    p.unneeded = p.ready.empty() ? p.unneeded + 1 : 0;  // picks in a row that found nobody else
+    if (p.unneeded < unneeded_picks) {
+      if (runnable* r = p.fresh.pop_back()) return r;
+      if (runnable* r = queues.pick_spilled_fresh(p)) return r;
+    }
+    p.fresh_turn = false;
+  }
+  take_up(p, attention::turn);
+  return nullptr;
+}
+
+runnable* begin_turn(shared_queues& queues, processor& p) noexcept {
+  p.attention.fetch_or(attention::turn, std::memory_order_relaxed);
+  return pick_in_turn(queues, p);
+}
+
+}  // namespace
 
 // If timers, or the poller, come first, `fire` is set and null is returned. They are served on the native stack, since
 // a fiber that is about to park cannot fire its own timer. The native stack's pick then serves the rest.
@@ -115,57 +140,27 @@ void scheduler::put_next_behind(processor& p) noexcept {
     if (runnable* r = queues_.pick_injected(p)) return r;
   }
   if (take_up_in_round(p, attention::ready)) {
-    put_next_behind(p);
+    put_next_behind(queues_, p);
     if (runnable* r = p.ready.pop_front()) return r;
   }
   if (take_up_in_round(p, attention::yielded)) {
     p.fresh_turn = false;
     p.yielded_turns = p.yielded.size();
-    return begin_turn(p);
+    return begin_turn(queues_, p);
   }
   if (take_up_in_round(p, attention::fresh)) {
     if (runnable* r = queues_.pick_one_spilled_fresh()) return r;
     if (runnable* r = p.fresh.pop_front()) return r;
   }
   if (take_up_in_round(p, attention::starved)) {
-    put_next_behind(p);
+    put_next_behind(queues_, p);
     p.fresh_turn = true;
     p.ready_limit = std::min(p.ready.size() + many_ready, processor::ring::capacity);
     p.ready_turns = 0;
     p.unneeded = 0;
-    return begin_turn(p);
+    return begin_turn(queues_, p);
   }
-  return (p.attention.load(std::memory_order_relaxed) & attention::turn) != 0 ? pick_in_turn(p) : nullptr;
-}
-
-runnable* scheduler::begin_turn(processor& p) noexcept {
-  p.attention.fetch_or(attention::turn, std::memory_order_relaxed);
-  return pick_in_turn(p);
-}
-
-runnable* scheduler::pick_in_turn(processor& p) noexcept {
-  put_next_behind(p);
-  if (p.yielded_turns != 0) {
-    --p.yielded_turns;
-    if (runnable* r = p.yielded.pop_front()) return r;
-    p.yielded_turns = 0;
-  }
-  if (p.fresh_turn) {
-    if (p.ready_turns == 0 && p.ready.size() >= p.ready_limit) p.ready_turns = p.ready.size();
-    if (p.ready_turns != 0) {
-      --p.ready_turns;
-      if (runnable* r = p.ready.pop_front()) return r;
-      p.ready_turns = 0;
-    }
-    p.unneeded = p.ready.empty() ? p.unneeded + 1 : 0;  // picks in a row that found nobody else
-    if (p.unneeded < unneeded_picks) {
-      if (runnable* r = p.fresh.pop_back()) return r;
-      if (runnable* r = queues_.pick_spilled_fresh(p)) return r;
-    }
-    p.fresh_turn = false;
-  }
-  take_up(p, attention::turn);
-  return nullptr;
+  return (p.attention.load(std::memory_order_relaxed) & attention::turn) != 0 ? pick_in_turn(queues_, p) : nullptr;
 }
 
 // When the rings of those that come first are empty.

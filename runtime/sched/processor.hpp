@@ -22,6 +22,7 @@
 #include "base/random.hpp"
 #include "sched/run_ring.hpp"
 #include "sched/wake_latency.hpp"
+#include "sched/wake_record.hpp"
 #include "timer/timer_heap.hpp"
 
 namespace coir::inline COIR_ABI::detail {
@@ -77,6 +78,13 @@ class alignas(64) processor {
 
   worker* owner() const noexcept { return owner_.load(std::memory_order_relaxed); }
 
+  /// By the holder, for the worker that is about to be woken (scheduler::steal_from).
+  void note_offer() noexcept {
+    wakes.offered_ready.store(ready.head(), std::memory_order_relaxed);
+    wakes.offered_fresh.store(fresh.head(), std::memory_order_relaxed);
+    wakes.offered_yielded.store(yielded.head(), std::memory_order_relaxed);
+  }
+
   /// By the holder: takes out and returns the contents of `next`, or null.
   runnable* take_next() noexcept {
     next_is.store(next_state::none, std::memory_order_relaxed);
@@ -98,16 +106,7 @@ class alignas(64) processor {
   counter io_ended;
   random_source random;
 
-  // --- how eagerly pushes here wake an idle worker (idle.cpp)
-  std::atomic<std::int64_t> no_wake_until{0};   // (any) by the coarse time: the last wakes found nothing
-  std::atomic<std::uint32_t> useless_wakes{0};  // (any) in a row
-  std::atomic<std::uint32_t> offered_ready{0};  // (any) the rings' heads when a worker was last woken from here
-  std::atomic<std::uint32_t> offered_fresh{0};
-  std::atomic<std::uint32_t> offered_yielded{0};
-  void forget_useless_wakes() noexcept {
-    no_wake_until.store(0, std::memory_order_relaxed);
-    useless_wakes.store(0, std::memory_order_relaxed);
-  }
+  wake_record wakes;                 // (any)
   std::atomic<bool> firing{false};   // (any) its worker fires timers, and then runs the fibers that they wake
   std::atomic<bool> overdue{false};  // (any) the monitor has seen something wait here: take it without further ado
 

@@ -38,8 +38,8 @@ quiescence scheduler::look() noexcept {
   const std::lock_guard locked(idle_);
   seen.holds = idle_.all_idle() && idle_.lost() == 0 && queues_.empty();
   if (!seen.holds) return seen;
-  std::uint64_t started = started_outside_.load(std::memory_order_relaxed);
-  std::uint64_t ended = ended_outside_.load(std::memory_order_relaxed);
+  std::uint64_t started = outside_.started.load(std::memory_order_relaxed);
+  std::uint64_t ended = outside_.ended.load(std::memory_order_relaxed);
   for (const auto& p : processors_) {
     started += p->started.value();
     ended += p->ended.value();
@@ -95,7 +95,7 @@ void scheduler::wait_drained() {
 void scheduler::cancel_all() noexcept try {
   cancel_all_.store(true, std::memory_order_relaxed);
   heavy_fence();  // pairs with the light one in run_fiber(): the flag, then the states
-  for (fiber* f : stacks()) {
+  for (fiber* f : stacks_.all()) {
     if (f->state.load(std::memory_order_relaxed) == run_state::free) continue;
     if (auto source = cancel_fiber(*f)) signal_stop(std::move(*source));
   }

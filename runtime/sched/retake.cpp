@@ -96,15 +96,15 @@ processor* scheduler::borrow(worker& w) noexcept {
 }
 
 void scheduler::switch_away_without(fiber& f, worker& w) noexcept {
-  parked_outside_.fetch_add(1, std::memory_order_relaxed);
+  outside_.parked.fetch_add(1, std::memory_order_relaxed);
   switch_to(w, &f, nullptr);
 }
 
 void scheduler::end_without(fiber& f, worker& w) noexcept {
   // Seen under idle_'s lock, once this worker is no longer lost. release: see snapshot().
-  if (!f.carried_on) ended_outside_.fetch_add(1, std::memory_order_release);
+  if (!f.carried_on) outside_.ended.fetch_add(1, std::memory_order_release);
   f.state.store(run_state::free, std::memory_order_relaxed);
-  w.what_after = f.stack_class == 0 ? worker::after::retired : worker::after::retired_sized;
+  w.what_after = worker::after::retired;
   switch_to(w, &f, nullptr);
 }
 

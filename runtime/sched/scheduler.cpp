@@ -18,19 +18,35 @@ namespace coir::inline COIR_ABI::detail {
 
 namespace {
 
-/// Prefetches what a fiber touches when it begins on a free stack: the control block, the context below it, and the
-/// room for its first calls, as far down as a sleep_for() goes.
-[[gnu::always_inline]] inline void prefetch_stack(const fiber* f) noexcept {
-  constexpr std::size_t below = 11;
-  constexpr std::size_t of_block = 3;
-  prefetch_lines<below + of_block>(reinterpret_cast<const char*>(f) - below * cache_line);
-}
-
 /// The depth in the tree of spawns of a fiber that is spawned on this worker. Null: by a foreign thread.
 [[gnu::always_inline]] inline std::uint8_t depth_below(const worker* w) noexcept {
   if (w == nullptr || w->current == nullptr) return 0;
   const unsigned above = w->current->depth;
   return static_cast<std::uint8_t>(above + (above != runnable::deepest ? 1U : 0U));
+}
+
+// Wake-up latency (wake_latency.hpp). Called by the waker, before the fiber becomes runnable...
+[[gnu::noinline, gnu::cold]] void note_runnable(const runtime_clock& clock, fiber& f) noexcept {
+  f.what = runnable::kind::timed;
+  f.runnable_since = clock.now();
+}
+
+// ...and by the holder of the processor that is about to run it.
+[[gnu::noinline, gnu::cold]] fiber* note_running(const runtime_clock& clock, processor& p, runnable* r) noexcept {
+  auto& f = *static_cast<fiber*>(r);
+  f.what = runnable::kind::suspended;
+  p.latency.record(clock.now() - f.runnable_since);
+  return &f;
+}
+
+// By the waker, before r can run. `held`: the waker's processor.
+[[gnu::noinline, gnu::cold]] void observe_wake(worker& w, processor* held, runnable& r) noexcept {
+  if (r.what != runnable::kind::suspended) return;
+  auto& f = static_cast<fiber&>(r);
+  if (w.watched()) trace_wake(w, f);
+  if (held == nullptr || !held->time_next_wake) return;
+  held->time_next_wake = false;
+  note_runnable(w.home->clock(), f);
 }
 
 }  // namespace
@@ -42,9 +58,9 @@ namespace {
 // here.
 void scheduler::inject(runnable* r) noexcept {
   come_in();
-  if (injected_count_.fetch_add(1, std::memory_order_relaxed) % wake_latency::injections_between == 0 &&
+  if (outside_.injected.fetch_add(1, std::memory_order_relaxed) % wake_latency::injections_between == 0 &&
       r->what == runnable::kind::suspended)
-    note_runnable(*static_cast<fiber*>(r));
+    note_runnable(clock_, *static_cast<fiber*>(r));
   queues_.inject(r);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with sleep_until_assigned(): the push, then idle_
   const std::uint32_t idle = idle_.word();
@@ -62,7 +78,7 @@ void scheduler::start(start_record* r, std::uint8_t least_depth) noexcept {
   r->depth = std::max(least_depth, depth_below(w));
   processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
   if (held == nullptr) [[unlikely]] {
-    started_outside_.fetch_add(1, std::memory_order_relaxed);
+    outside_.started.fetch_add(1, std::memory_order_relaxed);
     inject(r);
     return;
   }
@@ -85,7 +101,7 @@ void scheduler::count_started(runnable& r) noexcept {
   r.depth = depth_below(w);
   processor* held = w != nullptr && w->home == this ? w->enter() : nullptr;
   if (held == nullptr) [[unlikely]] {
-    started_outside_.fetch_add(1, std::memory_order_relaxed);
+    outside_.started.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   held->started.add();
@@ -133,30 +149,6 @@ void scheduler::make_ready(runnable& r) noexcept {
     offer(p);
 }
 
-// By the waker, before r can run. `held`: the waker's processor.
-[[gnu::noinline]] void scheduler::observe_wake(worker& w, processor* held, runnable& r) noexcept {
-  if (r.what != runnable::kind::suspended) return;
-  auto& f = static_cast<fiber&>(r);
-  if (w.watched()) trace_wake(w, f);
-  if (held == nullptr || !held->time_next_wake) return;
-  held->time_next_wake = false;
-  note_runnable(f);
-}
-
-// Wake-up latency (wake_latency.hpp). Called by the waker, before the fiber becomes runnable...
-[[gnu::noinline]] void scheduler::note_runnable(fiber& f) noexcept {
-  f.what = runnable::kind::timed;
-  f.runnable_since = clock_.now();
-}
-
-// ...and by the holder of the processor that is about to run it.
-[[gnu::noinline]] fiber* scheduler::note_running(processor& p, runnable* r) noexcept {
-  auto& f = *static_cast<fiber*>(r);
-  f.what = runnable::kind::suspended;
-  p.latency.record(clock_.now() - f.runnable_since);
-  return &f;
-}
-
 // ---- switching -----------------------------------------------------------------------------------------------------
 
 void scheduler::switch_to_fiber(worker& w, fiber& to) noexcept { switch_to(w, nullptr, &to); }
@@ -190,40 +182,11 @@ fiber_id new_fiber_id() noexcept {
 
 // ---- starting and ending -------------------------------------------------------------------------------------------
 
-fiber* scheduler::new_stack(std::uint8_t stack_class) {
-  stack_pool& pool = stack_class == 0 ? pool_ : sized_.pool(stack_class);
-  const stack_pool::stack s = pool.make();
-  auto aligned = reinterpret_cast<std::uintptr_t>(s.top - sizeof(fiber)) & ~std::uintptr_t{63};
-  auto* f = ::new (reinterpret_cast<void*>(aligned)) fiber(*this, s.number, s.bottom, s.top);
-  f->stack_class = stack_class;
-  waiter_access::seed(f->wait, pool.incarnation());
-  pool.made(*f);
-  if (stack_class != 0) sized_.made(*f);
-#if defined(COIR_ASAN)
-  f->asan.bottom = s.bottom;
-  f->asan.size = static_cast<std::size_t>(reinterpret_cast<char*>(f) - s.bottom);
-#endif
-#if defined(COIR_REPORTS_BEFORE_UNWINDING)
-  void (*const entry)(arrival) = &coir_stack_bottom;
-#else
-  void (*const entry)(arrival) = &first_entry;
-#endif
-  f->suspended = make_context(f, static_cast<std::size_t>(reinterpret_cast<char*>(f) - s.bottom), entry);
-  return f;
-}
-
-internal_vector<fiber*> scheduler::stacks() {
-  internal_vector<fiber*> all = pool_.fibers();
-  const internal_vector<fiber*> sized = sized_.fibers();
-  all.insert(all.end(), sized.begin(), sized.end());
-  return all;
-}
-
 namespace {
 
 // For the monitor. It does not count a coroutine's turn.
 inline void note_begun(processor& p, const runnable& r) noexcept {
-  if (r.what == runnable::kind::fresh) p.begun.add();
+  if (r.has_not_started()) p.begun.add();
 }
 
 }  // namespace
@@ -231,76 +194,45 @@ inline void note_begun(processor& p, const runnable& r) noexcept {
 // The fiber for a runnable that is not merely suspended. If its wake-up latency is measured, the latency is noted. A
 // fresh one gets a free stack. If there is none, it goes to w.unstarted, and null is returned.
 fiber* scheduler::stack_for(worker& w, processor& p, runnable* fresh) noexcept {
-  if (fresh->what >= runnable::kind::timed) [[unlikely]]
-    return fresh->what == runnable::kind::timed ? note_running(p, fresh) : sized_stack_for(w, p, fresh);
+  if (fresh->what == runnable::kind::timed) [[unlikely]]
+    return note_running(clock_, p, fresh);
   note_begun(p, *fresh);
-  std::size_t free = p.stack_count.value();
-  if (free == 0) [[unlikely]] {
-    p.cold_stacks = free = pool_.take(p.stacks, processor::stack_cache / 2);
-    if (free == 0) {
-      w.unstarted = static_cast<start_record*>(fresh);
-      return nullptr;
-    }
-  }
-  fiber* f = p.stacks[--free];
-  p.stack_count.set(free);
-  if (free < p.cold_stacks) [[unlikely]] {
-    p.cold_stacks = free;
-    if (free >= 2) prefetch_stack(p.stacks[free - 2]);
-  }
-  asan_begin_stack(f->bottom, f->suspended);
-  f->record = static_cast<start_record*>(fresh);
-  return f;
-}
-
-// The same for a free stack of the size that was asked for.
-[[gnu::noinline]] fiber* scheduler::sized_stack_for(worker& w, processor& p, runnable* fresh) noexcept {
-  p.begun.add();
-  fiber* f = nullptr;
-  if (sized_.pool(fresh->stack_class).take(&f, 1) == 0) {
-    w.unstarted = static_cast<start_record*>(fresh);
-    return nullptr;
-  }
-  asan_begin_stack(f->bottom, f->suspended);
-  f->record = static_cast<start_record*>(fresh);
+  auto* record = static_cast<start_record*>(fresh);
+  fiber* f = stacks_.take(p, record->stack_class);
+  if (f == nullptr) [[unlikely]]
+    w.unstarted = record;
+  else
+    f->record = record;
   return f;
 }
 
 // Called on the native stack. To ask the system for memory takes time, and a fiber that parks would hold the lock of
 // its primitive meanwhile.
-fiber& scheduler::new_stack_for(start_record& fresh) noexcept {
-  fiber* f = nullptr;
+fiber& scheduler::new_stack_for(start_record& fresh) noexcept try {
+#if defined(COIR_REPORTS_BEFORE_UNWINDING)
+  fiber& f = stacks_.make(*this, fresh.stack_class, &coir_stack_bottom);
+#else
+  fiber& f = stacks_.make(*this, fresh.stack_class, &first_entry);
+#endif
+  f.record = &fresh;
+  return f;
+} catch (const std::exception& e) {
+  fatal("no stack for a fiber spawned at ", fresh.file, ':', fresh.line, ": ", e.what());
+}
+
+namespace {
+
+// An exception that leaves the fiber's function is a failure of the schedule. It does not end the process.
+[[gnu::noinline]] void run_explored(explorer& e, start_record* record) noexcept {
   try {
-    f = new_stack(fresh.stack_class);
-  } catch (const std::exception& e) {
-    fatal("no stack for a fiber spawned at ", fresh.file, ':', fresh.line, ": ", e.what());
+    record->run(record);
+  } catch (const cancelled&) {
+  } catch (...) {
+    e.failed(std::current_exception());
   }
-  f->record = &fresh;
-  return *f;
 }
 
-[[gnu::noinline]] void scheduler::retire_sized_stack(fiber& f) noexcept { sized_.put(f); }
-
-void scheduler::retire_stack(processor* held, fiber& f) noexcept {
-  if (explorer* const e = explored_by(); e != nullptr && e->keeps_stack(f)) return;
-  asan_end_stack(f.bottom, f.suspended);
-  if (held == nullptr) [[unlikely]] {
-    fiber* one = &f;
-    pool_.put(&one, 1);
-    return;
-  }
-  processor& p = *held;
-  std::size_t free = p.stack_count.value();
-  if (free == processor::stack_cache) [[unlikely]] {
-    free = processor::stack_cache / 2;  // the colder half goes to the shared store
-    p.cold_stacks -= std::min(p.cold_stacks, processor::stack_cache - free);
-    pool_.put(p.stacks, processor::stack_cache - free);
-    const tsan_section section(&p);
-    std::copy(p.stacks + processor::stack_cache - free, p.stacks + processor::stack_cache, p.stacks);
-  }
-  p.stacks[free] = &f;
-  p.stack_count.set(free + 1);
-}
+}  // namespace
 
 // Runs the record's closure as a fiber on this stack. Bracket open at entry, closed on return.
 void scheduler::run_fiber(fiber& self) {
@@ -346,18 +278,7 @@ void scheduler::run_fiber(fiber& self) {
   tsan_release(this);  // for the threads that wait until the runtime is drained
 }
 
-// An exception that leaves the fiber's function is a failure of the schedule. It does not end the process.
-[[gnu::noinline]] void scheduler::run_explored(explorer& e, start_record* record) noexcept {
-  try {
-    record->run(record);
-  } catch (const cancelled&) {
-  } catch (...) {
-    e.failed(std::current_exception());
-  }
-}
-
 // The life of a stack: it runs fibers, and sleeps on a free list between them.
-template <scheduler::stack_kind Kind>
 [[gnu::always_inline]] inline void scheduler::stack_main(fiber& self) {
   for (;;) {
     run_fiber(self);
@@ -372,15 +293,15 @@ template <scheduler::stack_kind Kind>
     self.state.store(run_state::free, std::memory_order_relaxed);
     runnable* r = pick(w, p);
     if (r != nullptr && r->what != runnable::kind::suspended) {
-      if (Kind == stack_kind::common && !watches_ended_stacks && explored_by() == nullptr &&
-          r->what < runnable::kind::timed) [[likely]] {
+      if (self.stack_class == 0 && r->what < runnable::kind::timed && !watches_ended_stacks && explored_by() == nullptr)
+          [[likely]] {
         self.record = static_cast<start_record*>(r);  // the warm stack of one that has just ended: no switch at all
         note_begun(p, *r);
         continue;
       }
       r = stack_for(w, p, r);
     }
-    w.what_after = Kind == stack_kind::common ? worker::after::retired : worker::after::retired_sized;
+    w.what_after = worker::after::retired;
     switch_to(w, &self, static_cast<fiber*>(r));
   }
 }
@@ -392,8 +313,7 @@ void scheduler::first_entry(arrival from) {
   fiber& self = *w.current;
   asan_finish_switch(self.asan, nullptr);
   self.home->after_switch(w, from.fctx);
-  if (self.stack_class != 0) self.home->stack_main<stack_kind::sized>(self);
-  self.home->stack_main<stack_kind::common>(self);
+  self.home->stack_main(self);
 }
 
 }  // namespace coir::detail

@@ -3,7 +3,9 @@
 //   scheduler.cpp   making fibers runnable, switching to them, starting and ending them
 //   pick.cpp        picking the next fiber
 //   park.cpp        sleeping and waking (the park protocol's fiber side)
-//   idle.cpp        a worker's life: timers, going to sleep
+//   idle.cpp        a worker's life: finding work, going to sleep
+//   firing.cpp      firing timers
+//   polling.cpp     asking the poller for events
 //   wake.cpp        which worker a push wakes
 //   steal.cpp       searching and stealing
 //   retake.cpp      how a fiber that computes or blocks its thread loses its processor, and goes on without one
@@ -11,6 +13,7 @@
 //   metrics.cpp     the counters
 //   quiescence.cpp  drained, stuck, cancelled: the decisions when nothing runs
 // Parts of it own their state and protocol, and open with their invariant:
+//   fiber_stacks.hpp       the stacks that its fibers run on
 //   idle_set.hpp           idle processors, sleeping workers, and the keeper of the next deadline
 //   poller.hpp             the epoll that tells which descriptors are ready
 //   monitor.hpp            the thread that looks for work that waits behind a fiber that computes or blocks its thread
@@ -36,9 +39,11 @@
 #include "sched/async_list.hpp"
 #include "sched/deadlock_unwinder.hpp"
 #include "sched/explorer.hpp"
+#include "sched/fiber_stacks.hpp"
 #include "sched/idle_costs.hpp"
 #include "sched/idle_set.hpp"
 #include "sched/monitor.hpp"
+#include "sched/outside_counts.hpp"
 #include "sched/poller.hpp"
 #include "sched/processor.hpp"
 #include "sched/settlers.hpp"
@@ -46,8 +51,6 @@
 #include "sched/waiting_threads.hpp"
 #include "sched/worker.hpp"
 #include "sched/worker_supply.hpp"
-#include "stack/sized_stacks.hpp"
-#include "stack/stack_pool.hpp"
 
 namespace coir::inline COIR_ABI::detail {
 
@@ -88,11 +91,7 @@ class scheduler {
   const runtime_clock& clock() const noexcept { return clock_; }
   idle_costs& costs() noexcept { return costs_; }
 
-  // Stacks with a size of their own: sized_stacks.hpp.
-  std::uint8_t prepare_stacks(std::size_t size) { return sized_.prepare(size); }
-  // The stack of one of its fibers.
-  std::size_t guard_size(const fiber& f) const noexcept { return pool_of(f).guard_size(); }
-  std::size_t stack_size(const fiber& f) const noexcept { return pool_of(f).stack_size(); }
+  fiber_stacks& stacks() noexcept { return stacks_; }
 
   /// The clock as of a moment ago, for code where reading it would cost too much. The monitor sets it at each look, and
   /// a worker when it wakes. So it stands still while the monitor sleeps.
@@ -191,9 +190,6 @@ class scheduler {
 
   // ---- for views from outside (dump.cpp)
 
-  /// The control block of every stack, in use or free. They are there as long as the runtime.
-  internal_vector<fiber*> stacks();
-
   /// Where the fibers that have not started were spawned, as far as that can be seen; how many more there are.
   struct unstarted_fibers {
     std::vector<source_location> seen;
@@ -207,7 +203,6 @@ class scheduler {
 
   // ---- for the monitor
   idle_set& idle() noexcept { return idle_; }
-  stack_pool& pool() noexcept { return pool_; }
   const std::vector<std::unique_ptr<processor>>& processors() const noexcept { return processors_; }
   shared_queues& queues() noexcept { return queues_; }
   bool wake_one(processor* by, std::uint32_t most = 1) noexcept;
@@ -230,23 +225,13 @@ class scheduler {
   template <bool Yielding>
   runnable* pick_next(worker& w, processor& p, bool& fire) noexcept;
   runnable* pick(worker& w, processor& p) noexcept;
-  bool timers_due(const worker& w, const processor& p) const noexcept;
   runnable* pick_out_of_turn(worker& w, processor& p, std::uint64_t tick, bool& fire) noexcept;
-  runnable* begin_turn(processor& p) noexcept;
-  runnable* pick_in_turn(processor& p) noexcept;
   runnable* pick_last(processor& p) noexcept;
-  void put_next_behind(processor& p) noexcept;
-  static void taken_by_owner(worker& w, processor& p) noexcept;
-  runnable* pop_oldest(processor::ring& ring) noexcept;
 
   // scheduler.cpp
   void inject(runnable* r) noexcept;
   fiber* stack_for(worker& w, processor& p, runnable* fresh) noexcept;
   fiber& new_stack_for(start_record& fresh) noexcept;
-  fiber* new_stack(std::uint8_t stack_class);
-  fiber* sized_stack_for(worker& w, processor& p, runnable* fresh) noexcept;
-  void retire_stack(processor* p, fiber& f) noexcept;
-  void retire_sized_stack(fiber& f) noexcept;
   void switch_away_to(runnable* r, fiber& f, worker& w, processor& p) noexcept;
   void switch_to(worker& w, fiber* from, fiber* to) noexcept;
   void switch_to_fiber(worker& w, fiber& to) noexcept;  // from the native stack
@@ -254,59 +239,50 @@ class scheduler {
   // Called by assembly, which link-time optimization does not see.
   [[gnu::used]] static void first_entry(arrival from) asm("coir_stack_entry");
   void run_fiber(fiber& self);
-  static void run_explored(explorer& e, start_record* record) noexcept;
-  enum class stack_kind {
-    common,
-    sized
-  };  // of the runtime's size; of those that only fibers run on that asked for theirs
-  template <stack_kind Kind>
   [[noreturn]] void stack_main(fiber& self);
-
-  [[gnu::cold]] void observe_wake(worker& w, processor* held, runnable& r) noexcept;
-  [[gnu::cold]] void note_runnable(fiber& f) noexcept;
-  [[gnu::cold]] fiber* note_running(processor& p, runnable* r) noexcept;
 
   // idle.cpp
   runnable* find_work(worker& w) noexcept;
-  runnable* search(worker& w) noexcept;
-  runnable* steal_from(worker& w, processor& victim) noexcept;
-  runnable* keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept;
-  bool run_due_timers(worker& w) noexcept;
-  bool ask_poller(worker& w) noexcept;
-  int room_for_events(const processor& p) noexcept;
-  bool sleeps_for_next_event(const worker& w) const noexcept;
-  bool deliver(worker& w, const poller::batch& events) noexcept;
-  void deliver_from_outside(const poller::batch& events) noexcept;
-  void fire_all(processor& p, deadline time) noexcept;
-  void note_useless_wake(processor* woken_by) noexcept;
-  void stop_searching(worker& w, std::uint32_t more) noexcept;
-  void stop_searching_found(worker& w, std::uint32_t more = 0) noexcept;
   bool release_and_sleep(worker& w) noexcept;
   bool sleep_until_assigned(worker& w, bool last = false) noexcept;
   bool sleep(worker& w) noexcept;
-  bool sleep_in_poller(worker& w, deadline until) noexcept;
   bool advance_time(worker& w) noexcept;
-  bool sleep_as_spare(worker& w) noexcept;
-  bool work_visible() noexcept;
-  void offer(processor& p) noexcept;  // wake.cpp
-  void offer_next(worker& w, processor& p) noexcept;
-  void note_offer(processor& p) noexcept;
-  bool wakes_in_vain(const processor& p) const noexcept {
-    return coarse_time() < p.no_wake_until.load(std::memory_order_relaxed);
-  }
   bool take_idle_processor(worker& w) noexcept;
+  bool end_surplus(worker& w) noexcept;
+
+  // steal.cpp
+  runnable* search(worker& w) noexcept;
+  runnable* steal_from(worker& w, processor& victim) noexcept;
+  runnable* keep_loot(worker& w, runnable** loot, std::uint32_t n) noexcept;
+  void note_useless_wake(processor* woken_by) noexcept;
+  void stop_searching(worker& w, std::uint32_t more = 0) noexcept;
+  bool work_visible() noexcept;
+
+  // wake.cpp
   struct taken_worker {
     worker* who = nullptr;
     bool new_thread = false;
     bool in_poller = false;
   };
+  void offer(processor& p) noexcept;
+  void offer_next(worker& w, processor& p) noexcept;
   taken_worker take_sleeper() noexcept;
   bool start_taken(taken_worker taken, processor& p) noexcept;
-  bool end_surplus(worker& w) noexcept;
-  void stop_threads() noexcept;
+  void wake_monitor() noexcept { monitor_.wake(costs_); }
+
+  // firing.cpp
+  bool timers_due(const worker& w, const processor& p) const noexcept;
+  bool run_due_timers(worker& w) noexcept;
+  void fire_all(processor& p, deadline time) noexcept;
   deadline deadline_for_sleepers() const noexcept;
 
-  void wake_monitor() noexcept { monitor_.wake(costs_); }
+  // polling.cpp
+  bool sleep_in_poller(worker& w, deadline until) noexcept;
+  bool ask_poller(worker& w) noexcept;
+  int room_for_events(const processor& p) noexcept;
+  bool sleeps_for_next_event(const worker& w) const noexcept;
+  bool deliver(worker& w, const poller::batch& events) noexcept;
+  void deliver_from_outside(const poller::batch& events) noexcept;
 
   // park.cpp
   void timer_is_visible() noexcept;
@@ -314,27 +290,21 @@ class scheduler {
   // retake.cpp
   bool take_idle_for(worker& w) noexcept;
   processor* enter_or_take(worker& w) noexcept;
+  bool sleep_as_spare(worker& w) noexcept;
+
+  void stop_threads() noexcept;  // runtime.cpp
 
   runtime& owner_;
   const debug_options debug_;
   std::uint64_t serial_;  // of an explored one, another one for each schedule
   runtime_clock clock_;
-  const stack_pool& pool_of(const fiber& f) const noexcept {
-    return f.stack_class == 0 ? pool_ : sized_.pool(f.stack_class);
-  }
 
-  stack_pool pool_;
-  sized_stacks sized_;
+  fiber_stacks stacks_;
   std::vector<std::unique_ptr<processor>> processors_;
   worker_supply workers_;
 
   shared_queues queues_;
-  std::atomic<std::uint64_t> started_outside_{0};  // by threads without a processor
-  std::atomic<std::uint64_t> ended_outside_{0};
-  std::atomic<std::uint64_t> parked_outside_{0};
-  std::atomic<std::uint64_t> io_begun_outside_{0};
-  std::atomic<std::uint64_t> io_ended_outside_{0};
-  std::atomic<std::uint64_t> injected_count_{0};
+  outside_counts outside_;
   std::atomic<std::uint32_t> visitors_{0};  // foreign threads that are inside inject(), or have cancelled a timer
   std::atomic<bool> cancel_all_{false};
   std::atomic<bool> closed_{false};

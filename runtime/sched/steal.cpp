@@ -16,8 +16,6 @@ constexpr std::int64_t steal_fresh_after = 5'000;  // a few fresh fibers: when t
 constexpr std::uint32_t steal_fresh_at = 4;        // so many at once are worth stealing right away
 constexpr std::int64_t steal_ready_after = 20'000;
 constexpr std::int64_t steal_next_after = 30'000;
-constexpr std::int64_t first_penalty = 400'000;  // ns without wakes, after one that found nothing
-constexpr std::uint32_t most_useless = 5;        // so often the penalty is doubled at most: to 13 ms
 
 inline void pause_briefly() noexcept {
   for (int i = 0; i < 20; ++i) {
@@ -54,7 +52,7 @@ runnable* scheduler::search(worker& w) noexcept {
     }
     processor& p = w.enter_native();
     if (runnable* r = pick(w, p)) {
-      stop_searching_found(w);
+      stop_searching(w);
       return r;
     }
     w.leave();
@@ -79,18 +77,17 @@ runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
   };
   const std::uint32_t fresh = victim.fresh.size();
   if (victim.firing.load(std::memory_order_relaxed)) seen.ready_since = 0;  // it is going to be served
-  // Work that lay there when this worker was woken has waited for as long as the wake-up took.
   const auto offered = [&w](const processor::ring& ring, const std::atomic<std::uint32_t>& head) {
     return w.woken && ring.head() == head.load(std::memory_order_relaxed);
   };
   const bool fresh_waits = (still(seen.fresh_head, victim.fresh.head(), seen.fresh_since, steal_fresh_after) ||
-                            offered(victim.fresh, victim.offered_fresh)) &&
+                            offered(victim.fresh, victim.wakes.offered_fresh)) &&
                            fresh != 0;
   const bool ready_waits = (still(seen.ready_head, victim.ready.head(), seen.ready_since, steal_ready_after) ||
-                            offered(victim.ready, victim.offered_ready)) &&
+                            offered(victim.ready, victim.wakes.offered_ready)) &&
                            !victim.ready.empty();
   const bool yielded_waits = (still(seen.yielded_head, victim.yielded.head(), seen.yielded_since, steal_ready_after) ||
-                              offered(victim.yielded, victim.offered_yielded)) &&
+                              offered(victim.yielded, victim.wakes.offered_yielded)) &&
                              !victim.yielded.empty();
   const next_state next = victim.next_is.load(std::memory_order_relaxed);
   const bool next_waits =
@@ -119,9 +116,9 @@ runnable* scheduler::steal_from(worker& w, processor& victim) noexcept {
   const std::uint32_t left = victim.ready.size() + victim.fresh.size() + victim.yielded.size();
   victim.unlock();
   if (n == 0) return nullptr;
-  victim.forget_useless_wakes();
+  victim.wakes.forget_useless();
   runnable* r = keep_loot(w, loot, n);
-  stop_searching_found(w, n - 1 + left);
+  stop_searching(w, n - 1 + left);
   return r;
 }
 
@@ -141,42 +138,34 @@ runnable* scheduler::keep_loot(worker& w, runnable** loot, std::uint32_t n) noex
   return loot[0];
 }
 
-// A push on p (null: elsewhere) has woken a worker for nothing. Pushes there wake nobody for twice as long as the last
-// time.
+// A push on p (null: elsewhere) has woken a worker for nothing.
 void scheduler::note_useless_wake(processor* p) noexcept {
   costs_.useless_wakes.add();
-  if (p == nullptr) return;
-  const std::uint32_t useless = std::min(p->useless_wakes.load(std::memory_order_relaxed), most_useless);
-  p->no_wake_until.store(coarse_time() + (first_penalty << useless), std::memory_order_relaxed);
-  p->useless_wakes.store(useless + 1, std::memory_order_relaxed);
+  if (p != nullptr) p->wakes.note_useless(coarse_time());
 }
 
-// The worker has found work, and `more` that it will not run at once. A worker that finds more than it needs wakes the
-// next ones, up to two. So n idle processors are busy after log n wake-ups.
+// Called inside the bracket, which is closed meanwhile. The worker has found work, and `more` that it will not run at
+// once. A worker that finds more than it needs wakes the next ones, up to two. So n idle processors are busy after log
+// n wake-ups.
 void scheduler::stop_searching(worker& w, std::uint32_t more) noexcept {
+  w.leave();
+  w.searching = false;
   w.woken = false;
   const bool last = idle_.remove_searcher();
   const std::uint32_t idle = idle_.word();
   if ((idle & idle_set::monitor_sleeps) != 0) wake_monitor();  // this worker's waker has left that to it
-  if (!idle_.may_wake(idle & idle_set::count_mask)) return;
-  if (more == 0) {
-    if (!last) return;
-    // Pairs with the fence in inject(): the push of a thread that saw a searcher, and so woke nobody, is seen here. (A
-    // push behind a light fence may be missed; its pusher has told the monitor.)
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (work_visible()) wake_one(nullptr);
-    return;
+  if (idle_.may_wake(idle & idle_set::count_mask)) {
+    if (more != 0) {
+      w.held->note_offer();
+      const auto busy = static_cast<std::uint32_t>(processors_.size()) - idle_.count();
+      if (wake_one(w.held, busy) && more >= 3) wake_one(w.held, busy);
+    } else if (last) {
+      // Pairs with the fence in inject(): the push of a thread that saw a searcher, and so woke nobody, is seen here.
+      // (A push behind a light fence may be missed; its pusher has told the monitor.)
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      if (work_visible()) wake_one(nullptr);
+    }
   }
-  note_offer(*w.held);
-  const auto busy = static_cast<std::uint32_t>(processors_.size()) - idle_.count();
-  if (wake_one(w.held, busy) && more >= 3) wake_one(w.held, busy);
-}
-
-// In an open bracket, which it leaves open.
-void scheduler::stop_searching_found(worker& w, std::uint32_t more) noexcept {
-  w.leave();
-  w.searching = false;
-  stop_searching(w, more);
   w.enter_native();
 }
 

@@ -29,7 +29,18 @@ inline constexpr std::int64_t cold_after = 100'000;  // ns after which a fiber h
   return p;
 }
 
-[[gnu::always_inline]] inline runnable* scheduler::pop_oldest(processor::ring& ring) noexcept {
+/// `next` runs where it was made runnable.
+[[gnu::always_inline]] inline void taken_by_owner(worker& w, processor& p) noexcept {
+  if (p.next_is.load(std::memory_order_relaxed) == next_state::offered && w.current != nullptr) [[unlikely]] {
+    // A worker has been woken for nothing.
+    std::atomic<std::uint8_t>& habit = w.current->habit;
+    if (const std::uint8_t h = habit.load(std::memory_order_relaxed); h < waker_habit::parks)
+      habit.store(static_cast<std::uint8_t>(h + 1), std::memory_order_relaxed);
+  }
+  p.next_is.store(next_state::none, std::memory_order_relaxed);
+}
+
+[[gnu::always_inline]] inline runnable* pop_oldest(const scheduler& home, processor::ring& ring) noexcept {
   runnable* r = ring.pop_front();
   // Prefetches for fibers that run soon: first a fiber's control block; two picks later its stack, and the record that
   // holds what its function captured. For a fiber that has been away for long, also what it needs on its way back to
@@ -40,7 +51,7 @@ inline constexpr std::int64_t cold_after = 100'000;  // ns after which a fiber h
       const fiber& f = *static_cast<fiber*>(soon);
       prefetch_lines<3>(f.suspended);
       prefetch_lines<1>(f.record);
-      if (coarse_time() - f.since >= cold_after) [[unlikely]] {
+      if (home.coarse_time() - f.since >= cold_after) [[unlikely]] {
         prefetch_lines<5>(static_cast<const char*>(f.suspended) + 3 * cache_line);
         prefetch_lines<sizeof(fiber) / cache_line - 2>(reinterpret_cast<const char*>(&f) + 2 * cache_line);
       }
@@ -63,22 +74,11 @@ template <bool Yielding>
     if (p.next_is.load(std::memory_order_relaxed) != next_state::none) taken_by_owner(w, p);
     return r;
   }
-  if (!p.ready.empty()) return pop_oldest(p.ready);
+  if (!p.ready.empty()) return pop_oldest(*this, p.ready);
   if (runnable* r = p.fresh.pop_back()) return r;
   if constexpr (Yielding)
-    if (!p.yielded.empty()) return pop_oldest(p.yielded);
+    if (!p.yielded.empty()) return pop_oldest(*this, p.yielded);
   return pick_last(p);
-}
-
-/// `next` runs where it was made runnable.
-[[gnu::always_inline]] inline void scheduler::taken_by_owner(worker& w, processor& p) noexcept {
-  if (p.next_is.load(std::memory_order_relaxed) == next_state::offered && w.current != nullptr) [[unlikely]] {
-    // A worker has been woken for nothing.
-    std::atomic<std::uint8_t>& habit = w.current->habit;
-    if (const std::uint8_t h = habit.load(std::memory_order_relaxed); h < waker_habit::parks)
-      habit.store(static_cast<std::uint8_t>(h + 1), std::memory_order_relaxed);
-  }
-  p.next_is.store(next_state::none, std::memory_order_relaxed);
 }
 
 [[gnu::always_inline]] inline void scheduler::after_switch(worker& w, machine_context left) noexcept {
@@ -98,13 +98,10 @@ template <bool Yielding>
       release(arg);
   } else if (w.what_after == worker::after::retired) {
     w.what_after = worker::after::nothing;
-    retire_stack(w.held, *w.left);
+    if (explorer* const e = explored_by(); e == nullptr || !e->keeps_stack(*w.left)) stacks_.put(w.held, *w.left);
   } else if (w.what_after == worker::after::requeued) [[unlikely]] {
     w.what_after = worker::after::nothing;
     inject(w.left);
-  } else if (w.what_after == worker::after::retired_sized) [[unlikely]] {
-    w.what_after = worker::after::nothing;
-    retire_sized_stack(*w.left);
   }
 }
 

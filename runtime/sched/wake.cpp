@@ -14,8 +14,8 @@ namespace coir::inline COIR_ABI::detail {
 void scheduler::offer(processor& p) noexcept {
   const std::uint32_t idle = idle_.word();
   // A searcher may have looked here already. Then the monitor finds it.
-  if (idle_.may_wake(idle & idle_set::count_mask) && idle_.searching() == 0 && !wakes_in_vain(p)) {
-    note_offer(p);
+  if (idle_.may_wake(idle & idle_set::count_mask) && idle_.searching() == 0 && !p.wakes.in_vain(coarse_time())) {
+    p.note_offer();
     if (wake_one(&p)) return;
   }
   if ((idle & idle_set::monitor_sleeps) != 0) wake_monitor();
@@ -27,7 +27,7 @@ void scheduler::offer_next(worker& w, processor& p) noexcept {
   const std::uint8_t habit = w.current->habit.load(std::memory_order_relaxed);
   next_state waits = next_state::waits;
   if (habit < waker_habit::parks && idle_.may_wake(idle & idle_set::count_mask) && idle_.searching() == 0 &&
-      (habit == waker_habit::computes || !wakes_in_vain(p)) &&
+      (habit == waker_habit::computes || !p.wakes.in_vain(coarse_time())) &&
       // By exchange: another thread may have taken it by now.
       p.next_is.compare_exchange_strong(waits, next_state::offered, std::memory_order_relaxed)) {
     if (wake_one(&p)) return;
@@ -35,13 +35,6 @@ void scheduler::offer_next(worker& w, processor& p) noexcept {
     p.next_is.compare_exchange_strong(offered, next_state::waits, std::memory_order_relaxed);
   }
   if ((idle & idle_set::monitor_sleeps) != 0) wake_monitor();
-}
-
-// For the worker about to be woken (steal_from()).
-void scheduler::note_offer(processor& p) noexcept {
-  p.offered_ready.store(p.ready.head(), std::memory_order_relaxed);
-  p.offered_fresh.store(p.fresh.head(), std::memory_order_relaxed);
-  p.offered_yielded.store(p.yielded.head(), std::memory_order_relaxed);
 }
 
 // Wakes a worker, unless `most` search already. True if a worker has been woken.

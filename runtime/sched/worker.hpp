@@ -97,7 +97,7 @@ class alignas(64) worker : public internal_object {
   bool in_bracket() const noexcept { return in_runtime_.load(std::memory_order_relaxed) != 0; }
 
   /// Work for the context that was switched away from. The next context does it.
-  enum class after : std::uint8_t { nothing, parked, retired, requeued, retired_sized };
+  enum class after : std::uint8_t { nothing, parked, retired, requeued };
 
   // --- of this thread alone
   processor* held = nullptr;  // assigned by the waker while this worker sleeps; nulled by the thread that retakes it
