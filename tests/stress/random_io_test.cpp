@@ -89,7 +89,17 @@ class conversation {
     return false;
   }
 
+  // However it ends, also if it is cancelled: else both readers might wait for each other's writer for ever.
+  struct end_of_writing {
+    net::socket_stream& stream;
+    ~end_of_writing() {
+      std::error_code unimportant;
+      stream.shutdown(net::shutdown_how::write, unimportant);
+    }
+  };
+
   void write(choices& random) {
+    const end_of_writing at_end{stream_};
     const std::size_t all = plan_.bytes[side_];
     std::array<std::byte, 8192> part;
     for (std::size_t done = 0; done < all;) {
@@ -101,8 +111,6 @@ class conversation {
       if (!goes_on(error, false)) return;
       if (random.chance(10)) dawdle(random);
     }
-    std::error_code unimportant;
-    stream_.shutdown(net::shutdown_how::write, unimportant);
   }
 
   std::size_t read_some(std::span<std::byte> into, std::error_code& error) {
