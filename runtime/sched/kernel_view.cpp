@@ -19,23 +19,28 @@ std::int64_t cpu_time_of(const worker& w) noexcept {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// /proc/self/task/TID/stat is "TID (name) STATE ...". True if it cannot be read (no /proc, no file descriptor left).
-// The thread's CPU clock stands still then. It may only wait for a CPU, but to take its processor is less bad than to
-// be stuck.
-bool sleeps_in_kernel(const worker& w) noexcept {
+// /proc/self/task/TID/stat is "TID (name) STATE ...". If it cannot be read (no /proc, no file descriptor left), the
+// thread may only wait for a CPU. But to take its processor is less bad than to be stuck.
+thread_state state_of(const worker& w) noexcept {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", w.thread_id.load(std::memory_order_relaxed));
   const int file = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return true;
+  if (file < 0) return thread_state::sleeping;
   char text[128];
   const ssize_t n = ::read(file, text, sizeof text - 1);
   ::close(file);
-  if (n <= 0) return true;
+  if (n <= 0) return thread_state::sleeping;
   text[n] = '\0';
   const char* name_end = std::strrchr(text, ')');
-  if (name_end == nullptr || name_end[1] == '\0') return true;
-  const char state = name_end[2];
-  return state == 'S' || state == 'D';
+  if (name_end == nullptr || name_end[1] == '\0') return thread_state::sleeping;
+  switch (name_end[2]) {
+    case 'S':
+      return thread_state::sleeping;
+    case 'D':
+      return thread_state::uninterruptible;
+    default:
+      return thread_state::runnable;
+  }
 }
 
 }  // namespace coir::detail

@@ -12,7 +12,11 @@ class worker;
 /// CPU time in ns; -1 if the kernel does not tell.
 std::int64_t cpu_time_of(const worker& w) noexcept;
 
-/// Whether the thread sleeps in the kernel, and is not merely descheduled; true if that is not known.
-bool sleeps_in_kernel(const worker& w) noexcept;
+enum class thread_state : std::uint8_t {
+  runnable,         // it runs, or waits for a CPU
+  uninterruptible,  // it waits for a disk; or for the map of the process's memory, as page faults do
+  sleeping          // it waits for anything else, or is not known
+};
+thread_state state_of(const worker& w) noexcept;
 
 }  // namespace coir::detail

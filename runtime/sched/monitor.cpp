@@ -30,6 +30,10 @@ constexpr std::int64_t lax = 8'000'000;
 constexpr std::int64_t overdue_timer = 1'000'000;
 constexpr std::int64_t overdue_search = 1'000'000;  // a search takes 50 us, or a wake-up and then a search
 constexpr std::int64_t pushing_slices = 10;
+// Threads whose fibers touch new memory wait for each other in the kernel, up to some ms. With one more of them they
+// would wait longer.
+constexpr std::int64_t soon_over = 10'000'000;
+constexpr std::int64_t holding_up = 1'000'000;  // of CPU time
 constexpr unsigned idle_polls_before_sleep = 2;
 
 // Every trim_period, the memory of stacks that were free all the time is given back, except for a few stacks. All of it
@@ -247,6 +251,8 @@ monitor::finding monitor::look(scheduler& s) noexcept {
   bool waiting = shared.any || of_events != finding::nothing;
   bool stands = shared.any || of_events == finding::waiting;  // something has waited since the last look
   bool idle_beside = false;
+  bool left_behind = false;   // work waits beside an idle processor, behind a fiber that stands still
+  std::uint32_t held_up = 0;  // processors, by fibers that compute on and on
   s.idle().lock();
   timer_ = s.idle().unkept() ? of_idle : no_deadline;
   s.idle().unlock();
@@ -307,12 +313,20 @@ monitor::finding monitor::look(scheduler& s) noexcept {
     const bool stood_still = cpu == last.cpu;
     last.cpu = cpu;
     if (std::exchange(last.pushed, current.pushed) != current.pushed) last.cpu_push = cpu;
-    const bool computes = cpu - last.cpu_push >= time_slice_ || cpu - last.cpu_first >= time_slice_ * pushing_slices;
-    if (stood_still && !sleeps_in_kernel(*w)) continue;  // descheduled
-    if (waits && somebody_idle) {
+    const auto computes = [&](std::int64_t at_least) {
+      return cpu - last.cpu_push >= at_least || cpu - last.cpu_first >= at_least * pushing_slices;
+    };
+    if (computes(holding_up)) ++held_up;
+    if (stood_still) {
+      const thread_state state = state_of(*w);
+      if (state == thread_state::runnable) continue;  // descheduled
+      if (state == thread_state::uninterruptible && time - last.since < soon_over) continue;
+    }
+    const bool stuck = stood_still || ((waits || shared.any) && computes(time_slice_));
+    if (waits && somebody_idle && (room || !stuck)) {
       mark_overdue(p);
-      stale = true;
-    } else if (stood_still || ((waits || shared.any) && computes)) {
+      left_behind = true;
+    } else if (stuck) {
       if (slow_) [[unlikely]]
         slow_.about_to_retake(p, *w, time - last.since);
       if (s.retake(p, *w, current.tick)) {
@@ -321,7 +335,10 @@ monitor::finding monitor::look(scheduler& s) noexcept {
       }
     }
   }
-  if (shared.any && somebody_idle && all_stand_still) stale = true;
+  // Those that are held up do not count as running. Others do, though they stand still: with one more worker than there
+  // are CPUs, the system deschedules them in the middle of a fiber.
+  if (somebody_idle && (left_behind || (shared.any && all_stand_still)) && s.idle().may_wake(idle + held_up))
+    stale = true;
   if (stale) return finding::stale;
   if (idle_beside) return finding::idle_beside;
   if (suspicious) return finding::suspicious;

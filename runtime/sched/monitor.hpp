@@ -1,17 +1,24 @@
 // The monitor: a thread that looks, now and then, whether work waits behind a fiber that computes on and on, or that
-// blocks its thread. While processors are idle it wakes a worker that takes the work; else it retakes the processor
-// (retake.cpp). It is what makes the thrifty wake rules of idle.cpp safe.
+// blocks its thread. It wakes an idle worker that takes the work, or it retakes the processor (retake.cpp). It is what
+// makes the thrifty wake rules of idle.cpp safe.
 //
 // It also finds overdue timers: the sleeper that kept their deadline was woken for something else, or the fiber of
 // their processor computes.
 //
 // A processor that picks (its tick moves) is fine. If its tick stands still from one look to the next, while something
 // waits behind it, its thread decides:
-//   its CPU clock stands still, and the kernel says that it sleeps    blocked: retaken at once
-//   its CPU clock stands still, and it is runnable                    merely descheduled: nobody's fault, left alone
-//   its CPU clock has moved by options::time_slice at this tick       computing: retaken; but only after pushing_slices
-//                                                                     of them if it keeps starting or waking fibers,
-//                                                                     which costs more without a processor
+//   its CPU clock   and the kernel says             judgement
+//   stands still    it sleeps                       blocked
+//   stands still    it sleeps uninterruptibly       blocked if that lasts for soon_over: it may be a page fault
+//   stands still    it is runnable                  merely descheduled: nobody's fault, left alone
+//   has moved                                       computing; for long if by options::time_slice at this tick, or by
+//                                                   pushing_slices of them if the fiber keeps starting or waking
+//                                                   others, which costs more without a processor
+// And that decides, together with what is idle:
+//   a processor and a CPU      a worker is woken, which takes the work, as soon as the tick stands still
+//   a processor, but no CPU    blocked, or computing for long: the processor is retaken. Computing for holding_up: a
+//                              worker is woken, unless there is already one more for each processor so held up
+//   no processor               blocked, or computing for long: the processor is retaken
 //
 // At each look it also asks busy processors for attention to what has waited there since the look before (pick.cpp).
 //

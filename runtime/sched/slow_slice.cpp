@@ -66,7 +66,7 @@ void slow_slices::look(processor& p, worker& owner, std::int64_t time, std::int6
   if (s.reported || time - s.since < limit_) return;
   // At least half of the time must be CPU time of its own, unless it blocks its thread: a worker that was only
   // descheduled is not reported.
-  if (cpu - s.cpu < limit_ / 2 && !sleeps_in_kernel(owner)) return;
+  if (cpu - s.cpu < limit_ / 2 && state_of(owner) == thread_state::runnable) return;
   s.reported = true;
   report(p, owner, time - s.since, "");
 }

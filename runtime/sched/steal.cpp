@@ -158,7 +158,7 @@ void scheduler::stop_searching(worker& w, std::uint32_t more) noexcept {
     if (more != 0) {
       w.held->note_offer();
       const auto busy = static_cast<std::uint32_t>(processors_.size()) - idle_.count();
-      if (wake_one(w.held, busy) && more >= 3) wake_one(w.held, busy);
+      if (wake_one(w.held, busy) && more >= 3 && idle_.may_wake(idle_.count())) wake_one(w.held, busy);
     } else if (last) {
       // Pairs with the fence in inject(): the push of a thread that saw a searcher, and so woke nobody, is seen here.
       // (A push behind a light fence may be missed; its pusher has told the monitor.)

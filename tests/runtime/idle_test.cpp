@@ -1,13 +1,18 @@
 // The idle protocol as a user sees it: what is made ready runs, though the last worker is just going to sleep, and a
 // process with nothing to do uses no CPU.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <vector>
 
 #include <sys/resource.h>
 
+#include <coir/metrics.hpp>
+
+#include "base/cpu_count.hpp"
 #include "counted.hpp"
 #include "gate.hpp"
 
@@ -202,6 +207,64 @@ TEST_P(Idle, TimersAreKeptThoughTheWorkerThatWaitsForThemIsGivenOtherWork) {
     return woke.load();
   });
   EXPECT_TRUE(computes.get());
+}
+
+// With more workers awake than there are CPUs, some are descheduled in the middle of a fiber, and their timers are
+// late. That such a fiber stands still is no reason to wake one more worker.
+TEST(IdleWorkers, AreNotWokenBeyondTheNumberOfCpusForFibersThatRunBriefly) {
+  constexpr unsigned processors = 64;
+  const std::size_t cpus = coir::detail::usable_cpus();
+  if (cpus > processors / 4) GTEST_SKIP() << "too many CPUs";
+  coir::runtime rt{{.processors = processors}};
+  // Each fiber begins on a stack that was never used, so it takes some microseconds.
+  const std::size_t fibers = coir_test::max_live_fibers;
+  rt.run([&] {
+    for (std::size_t i = 0; i < fibers; ++i) coir::go([i] { coir::sleep_for(50ms + std::chrono::microseconds(i)); });
+  });
+  rt.wait();
+  EXPECT_LE(rt.metrics().threads, cpus + 3);  // without that rule: up to 44 on 2 CPUs
+}
+
+/// With processors to spare, but all CPUs taken by fibers that yield: a fiber that starts others one after another, and
+/// calls wait_for() for each, gets on. So do they.
+template <class Wait>
+void expect_children_to_run(Wait wait_for) {
+  constexpr unsigned processors = 16;
+  const std::size_t cpus = coir::detail::usable_cpus();
+  if (cpus > processors / 2) GTEST_SKIP() << "too many CPUs";
+  coir::runtime rt{{.processors = processors}};
+  std::atomic<bool> stop{false};
+  for (std::size_t i = 0; i < cpus + 1; ++i)
+    rt.go([&] {
+      while (!stop) coir::yield();
+    });
+  coir::task<int> parent = rt.spawn([&] {
+    int ran = 0;
+    for (int i = 0; i < 5; ++i) {
+      std::atomic<bool> child{false};
+      coir::task<void> running = coir::spawn([&] { child = true; });
+      wait_for(child);
+      if (child) ++ran;
+      running.get();
+    }
+    return ran;
+  });
+  EXPECT_EQ(parent.get(), 5);
+  stop = true;
+}
+
+TEST(IdleWorkers, TakeWhatWaitsBehindAFiberThatComputesThoughNoCpuIsFree) {
+  expect_children_to_run([](const std::atomic<bool>& child) {
+    const auto give_up = std::chrono::steady_clock::now() + 20s;
+    while (!child && std::chrono::steady_clock::now() < give_up) {
+    }
+  });
+}
+
+TEST(IdleWorkers, TakeWhatWaitsBehindAFiberThatBlocksItsThreadThoughNoCpuIsFree) {
+  expect_children_to_run([](const std::atomic<bool>& child) {
+    for (int i = 0; i < 2'000 && !child; ++i) std::this_thread::sleep_for(10ms);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Processors, Idle, coir_test::processors, coir_test::processors_name);
