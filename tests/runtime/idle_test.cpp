@@ -232,8 +232,8 @@ void expect_children_to_run(Wait wait_for) {
   constexpr unsigned processors = 16;
   const std::size_t cpus = coir::detail::usable_cpus();
   if (cpus > processors / 2) GTEST_SKIP() << "too many CPUs";
-  coir::runtime rt{{.processors = processors}};
   std::atomic<bool> stop{false};
+  coir::runtime rt{{.processors = processors}};
   for (std::size_t i = 0; i < cpus + 1; ++i)
     rt.go([&] {
       while (!stop) coir::yield();
