@@ -32,7 +32,7 @@ constexpr std::int64_t overdue_search = 1'000'000;  // a search takes 50 us, or 
 constexpr std::int64_t pushing_slices = 10;
 // Threads whose fibers touch new memory wait for each other in the kernel, up to some ms. With one more of them they
 // would wait longer.
-constexpr std::int64_t soon_over = 10'000'000;
+constexpr std::int64_t soon_over = 3'000'000;
 constexpr std::int64_t holding_up = 1'000'000;  // of CPU time
 constexpr unsigned idle_polls_before_sleep = 2;
 
