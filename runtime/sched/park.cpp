@@ -106,9 +106,9 @@ deadline now() noexcept {
   return w != nullptr ? w->home->clock().now() : monotonic_now();
 }
 
-waiter& this_waiter() noexcept {
-  fiber* f = current_fiber();
-  return f != nullptr ? f->wait : this_thread_waiter().wait;
+[[gnu::noinline]] waiter& this_waiter() noexcept {
+  const worker* w = current_worker_at_entry();
+  return w != nullptr && w->current != nullptr ? w->current->wait : this_thread_waiter().wait;
 }
 
 bool waiter::claim_from_outside(std::uint64_t word, state as, wait_node* node) noexcept {

@@ -72,9 +72,9 @@ void scheduler::inject(runnable* r) noexcept {
 
 // Never waits for a processor, even if the worker has lost its own, and never moves the calling fiber to another
 // thread: the caller of a function that does not block may hold a lock of the operating system.
-void scheduler::start(start_record* r, std::uint8_t least_depth) noexcept {
+[[gnu::noinline]] void scheduler::start(start_record* r, std::uint8_t least_depth) noexcept {
   tsan_release(r);
-  worker* w = current_worker();
+  worker* w = current_worker_at_entry();
   r->depth = std::max(least_depth, depth_below(w));
   processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
   if (held == nullptr) [[unlikely]] {
@@ -113,8 +113,8 @@ void scheduler::make_ready(fiber& f) noexcept {
   make_ready(static_cast<runnable&>(f));
 }
 
-void scheduler::make_ready(runnable& r) noexcept {
-  worker* w = current_worker();
+[[gnu::noinline]] void scheduler::make_ready(runnable& r) noexcept {
+  worker* w = current_worker_at_entry();
   processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
   if (held == nullptr) [[unlikely]] {
     if (w != nullptr) observe_wake(*w, nullptr, r);
