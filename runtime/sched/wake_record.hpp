@@ -27,19 +27,18 @@ class wake_record {
     useless_.store(0, std::memory_order_relaxed);
   }
 
- private:
-  static constexpr std::int64_t first_penalty = 400'000;  // ns without wake-ups, after one that found nothing
-  static constexpr std::uint32_t most_useless = 5;        // so often the penalty is doubled at most: to 13 ms
-
-  std::atomic<std::int64_t> none_until_{0};
-  std::atomic<std::uint32_t> useless_{0};  // in a row
-
- public:
   // The heads of the processor's rings when a worker was last woken from here. Work that is still there has waited for
   // as long as the wake-up took.
   std::atomic<std::uint32_t> offered_ready{0};
   std::atomic<std::uint32_t> offered_fresh{0};
   std::atomic<std::uint32_t> offered_yielded{0};
+
+ private:
+  static constexpr std::int64_t first_penalty = 400'000;  // ns without wake-ups, after one that found nothing
+  static constexpr std::uint32_t most_useless = 5;        // so often the penalty is doubled at most: to 13 ms
+
+  std::atomic<std::uint32_t> useless_{0};  // in a row
+  std::atomic<std::int64_t> none_until_{0};
 };
 
 }  // namespace coir::detail

@@ -1,6 +1,5 @@
 // The idle protocol as a user sees it: what is made ready runs, though the last worker is just going to sleep, and a
 // process with nothing to do uses no CPU.
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
