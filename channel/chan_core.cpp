@@ -68,22 +68,12 @@ void chan_core::destroy() noexcept {
     ::operator delete(static_cast<void*>(this), std::align_val_t{element.alignment});
 }
 
-bool chan_core::wait(wait_queue& queue, wait_node& node, const char* what, deadline until) {
-  waiter& self = this_waiter();
-  if (!begin_wait(self)) [[unlikely]] {
-    lock.unlock();
-    throw_cancelled();
-  }
-  node.who = &self;
-  queue.push_back(node);
-  const wake how = park(self, lock, {what, this}, until);
-  if (how == wake::fired) [[likely]]
-    return true;  // unlinked by the claimer; the channel may be gone
+/// After a wait that did not end as fired.
+void chan_core::give_up(wait_queue& queue, wait_node& node, wake how) {
   lock.lock();
   queue.remove(node);
   lock.unlock();
   if (how == wake::cancelled) throw_cancelled();
-  return false;
 }
 
 /// Claims up to `room` waiters of the queue, for a close.

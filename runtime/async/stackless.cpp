@@ -322,11 +322,11 @@ void park(stackless& self, std::coroutine_handle<> where, spin_lock* lock, wait_
 }
 
 void park(stackless& self, std::coroutine_handle<> where, lock_release locks, wait_reason why) noexcept {
+  self.why_ = why;
   async_segment& turn = current_segment();
   turn.locks = locks;
   turn.asleep = true;
   turn.where = where;
-  self.why_ = why;
 }
 
 void sleep_callback(stackless& callback, spin_lock* lock, wait_reason why) noexcept {

@@ -35,8 +35,6 @@ void register_asymmetric_fence() noexcept {
   if (!accepted) membarrier_refused.store(true, std::memory_order_relaxed);
 }
 
-void full_fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
-
 void heavy_fence() noexcept {
   if (exploring()) return;  // all that take part are on this thread
   std::atomic_thread_fence(std::memory_order_seq_cst);

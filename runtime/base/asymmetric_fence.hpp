@@ -16,8 +16,17 @@ extern std::atomic<bool> membarrier_refused;
 /// Registers with the kernel; any number of times, from any thread.
 void register_asymmetric_fence() noexcept;
 
-/// Out of line, since it is rare and GCC's ThreadSanitizer refuses it in instrumented code.
-void full_fence() noexcept;
+/// In assembly: GCC's ThreadSanitizer refuses std::atomic_thread_fence, and a call in the middle of a hot function
+/// would make it save registers.
+[[gnu::always_inline]] inline void full_fence() noexcept {
+#if defined(__x86_64__)
+  asm volatile("mfence" ::: "memory");
+#elif defined(__aarch64__)
+  asm volatile("dmb ish" ::: "memory");
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
 
 [[gnu::always_inline]] inline void light_fence() noexcept {
   std::atomic_signal_fence(std::memory_order_seq_cst);

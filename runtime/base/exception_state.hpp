@@ -21,7 +21,9 @@ namespace coir::inline COIR_ABI::detail {
 struct exception_state {
   void* caught = nullptr;
   unsigned int uncaught = 0;
+  unsigned int padding = 0;  // copied along: then all of it is one move
 };
+static_assert(sizeof(exception_state) == 2 * sizeof(void*));
 
 /// The calling thread's, stable for its life.
 inline exception_state* thread_exception_state() noexcept {

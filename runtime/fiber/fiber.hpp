@@ -57,18 +57,18 @@ struct alignas(64) fiber : runnable {
 
   // --- second line
   exception_state exceptions;
-  start_record* record = nullptr;                 // what a stack that is being started shall run
-  timer_node* timer = nullptr;                    // of the wait in progress
+  timer_node* timer = nullptr;  // of the wait in progress
+  std::int64_t since = 0;       // when it parked, or yielded with a processor, by scheduler::coarse_time()
   std::atomic<run_state> state{run_state::free};  // (any) `blocked` is running plus a waiting word
   bool wake_traced = false;                       // an arrow of the trace leads to its next run
   bool in_deadlock = false;                       // unwound because of one
   bool carried_on = false;  // the coroutine that it carried went to sleep: it ends, but not as a fiber
   std::atomic<std::uint8_t> habit{waker_habit::unknown};  // (any)
   std::uint32_t stack_number;                             // the pool's
-  wait_reason why{"nothing", nullptr};
-  std::int64_t since = 0;  // when it parked, or yielded with a processor, by scheduler::coarse_time(); the last here
+  wait_reason why{"nothing", nullptr};                    // the last here
 
-  // --- third line: what else beginning, parking and ending touch
+  // --- third line: what else beginning and ending touch
+  start_record* record = nullptr;  // what a stack that is being started shall run
   const char* spawn_file = "?";
   std::uint64_t id = 0;
   scheduler* home;

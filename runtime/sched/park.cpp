@@ -66,8 +66,8 @@ wake park_thread(waiter& self, void (*release)(void*) noexcept, void* arg, deadl
 [[gnu::noinline]] processor* park_without(fiber& f, worker& w, deadline until) noexcept {
   if (until == no_deadline) return nullptr;
   for (;;) {
-    if (processor* other = f.home->borrow(w)) {
-      f.home->arm(f, *other, until, f.wait.word());
+    if (processor* other = w.home->borrow(w)) {
+      w.home->arm(f, *other, until, f.wait.word());
       other->unlock();
       return nullptr;
     }
@@ -75,28 +75,67 @@ wake park_thread(waiter& self, void (*release)(void*) noexcept, void* arg, deadl
   }
 }
 
-wake park_fiber(fiber& f, spin_lock* lock, void (*release)(void*) noexcept, void* arg, deadline until) noexcept {
+// One function for all who park, so that the CPU predicts the returns behind the switch (context_switch.hpp). `release`
+// null: `arg` is a spin_lock. f.why has been set.
+[[gnu::noinline]] wake park_fiber(fiber& f, void (*release)(void*) noexcept, void* arg, deadline until) noexcept {
   worker& w = *f.on;
   w.what_after = worker::after::parked;
-  w.release_lock = lock;
   w.release = release;
   w.release_arg = arg;
   processor* p = w.enter();
   if (p == nullptr) [[unlikely]]
     p = park_without(f, w, until);
-  f.since = f.home->coarse_time();
+  f.since = w.home->coarse_time();
   tsan_release(&f);  // for reports
   if (p != nullptr) [[likely]] {
-    if (until != no_deadline && f.timer == nullptr) f.home->arm(f, *p, until, f.wait.word());
+    if (until != no_deadline && f.timer == nullptr) w.home->arm(f, *p, until, f.wait.word());
     p->parked.add();
-    f.home->switch_away(f, w, *p);
+    w.home->switch_away(f, w, *p);
   } else {
-    f.home->switch_away_without(f, w);
+    w.home->switch_away_without(f, w);
   }
   if (f.timer != nullptr) f.home->disarm(f);
   f.on->leave();
   tsan_acquire(&f.wait);
   return waiter_access::outcome(f.wait);
+}
+
+// For functions that are never inlined, before any switch.
+[[gnu::always_inline]] inline waiter& waiter_at_entry() noexcept {
+  const worker* w = current_worker_at_entry();
+  return w != nullptr && w->current != nullptr ? w->current->wait : this_thread_waiter().wait;
+}
+
+[[gnu::always_inline]] inline bool begin(waiter& self) noexcept {
+  waiter_access::begin(self);
+  light_fence();  // pairs with the heavy one in claim_to_give_up(): the word, then the reasons
+  if (waiter_access::must_give_up(self)) [[unlikely]] {
+    waiter_access::abandon(self);
+    return false;
+  }
+  return true;
+}
+
+wake park_thread(waiter& self, spin_lock& lock, deadline until) noexcept {
+  return park_thread(self, [](void* l) noexcept { static_cast<spin_lock*>(l)->unlock(); }, &lock, until);
+}
+
+/// The first steps of park_in(). True: the waiter parks next.
+[[gnu::always_inline]] inline bool enqueue(waiter& self, wait_place at, wait_node& node) noexcept {
+  if (!begin(self)) [[unlikely]] {
+    at.queue.remove(node);
+    at.lock.unlock();
+    return false;
+  }
+  node.who = &self;
+  if (!node.queued) at.queue.push_back(node);
+  tsan_release(&at.lock);  // it is unlocked in code that TSan does not see
+  return true;
+}
+
+[[gnu::noinline]] wake park_thread_in(wait_place at, wait_node& node, deadline until) noexcept {
+  waiter& self = this_thread_waiter().wait;
+  return enqueue(self, at, node) ? park_thread(self, at.lock, until) : wake::cancelled;
 }
 
 }  // namespace
@@ -106,10 +145,7 @@ deadline now() noexcept {
   return w != nullptr ? w->home->clock().now() : monotonic_now();
 }
 
-[[gnu::noinline]] waiter& this_waiter() noexcept {
-  const worker* w = current_worker_at_entry();
-  return w != nullptr && w->current != nullptr ? w->current->wait : this_thread_waiter().wait;
-}
+[[gnu::noinline]] waiter& this_waiter() noexcept { return waiter_at_entry(); }
 
 bool waiter::claim_from_outside(std::uint64_t word, state as, wait_node* node) noexcept {
   backoff wait;
@@ -128,42 +164,40 @@ bool waiter::claim_from_outside(std::uint64_t word, state as, wait_node* node) n
   }
 }
 
-bool begin_wait(waiter& self) noexcept {
-  waiter_access::begin(self);
-  light_fence();  // pairs with the heavy one in claim_to_give_up(): the word, then the reasons
-  if (waiter_access::must_give_up(self)) [[unlikely]] {
-    waiter_access::abandon(self);
-    return false;
-  }
-  return true;
-}
+bool begin_wait(waiter& self) noexcept { return begin(self); }
 
 void abandon_wait(waiter& self) noexcept { waiter_access::abandon(self); }
 
 wake park(waiter& self, spin_lock& lock, wait_reason why, deadline until) noexcept {
-  tsan_release(&lock);  // it is unlocked in code that TSan does not see
-  if (waiter_access::is_fiber(self)) {
-    fiber& f = fiber_of(self);
-    f.why = why;
-    return park_fiber(f, &lock, nullptr, nullptr, until);
-  }
-  return park_thread(self, [](void* l) noexcept { static_cast<spin_lock*>(l)->unlock(); }, &lock, until);
+  tsan_release(&lock);
+  if (!waiter_access::is_fiber(self)) return park_thread(self, lock, until);
+  fiber& f = fiber_of(self);
+  f.why = why;
+  return park_fiber(f, nullptr, &lock, until);
 }
 
 wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason why, deadline until) noexcept {
-  if (waiter_access::is_fiber(self)) {
-    fiber& f = fiber_of(self);
-    f.why = why;
-    return park_fiber(f, nullptr, release, arg, until);
-  }
-  return park_thread(self, release, arg, until);
+  if (!waiter_access::is_fiber(self)) return park_thread(self, release, arg, until);
+  fiber& f = fiber_of(self);
+  f.why = why;
+  return park_fiber(f, release, arg, until);
+}
+
+// The hot path of almost everything that blocks. It calls nothing before its end, so it needs no stack frame.
+[[gnu::noinline]] wake park_in(wait_place at, wait_node& node, wait_reason why, deadline until) noexcept {
+  const worker* w = current_worker_at_entry();
+  if (w == nullptr || w->current == nullptr) [[unlikely]]
+    return park_thread_in(at, node, until);
+  fiber& f = *w->current;
+  f.why = why;
+  return enqueue(f.wait, at, node) ? park_fiber(f, nullptr, &at.lock, until) : wake::cancelled;
 }
 
 void unpark(waiter& who) noexcept {
   tsan_release(&who);
   if (waiter_access::is_fiber(who)) {
     fiber& f = fiber_of(who);
-    f.home->make_ready(f);
+    f.on->home->make_ready(f);  // f.home is in a cache line that is not needed otherwise
     return;
   }
   if (waiter_access::is_stackless(who)) return static_cast<stackless&>(who).make_ready();

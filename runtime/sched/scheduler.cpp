@@ -113,7 +113,23 @@ void scheduler::make_ready(fiber& f) noexcept {
   make_ready(static_cast<runnable&>(f));
 }
 
+// The usual case: a fiber wakes another one, which shall run next. The rest is another function, so that this one needs
+// no stack frame.
 [[gnu::noinline]] void scheduler::make_ready(runnable& r) noexcept {
+  worker* w = current_worker_at_entry();
+  if (w == nullptr || w->home != this || w->current == nullptr || explored_by() != nullptr) [[unlikely]]
+    return make_ready_slowly(r);
+  processor* p = w->enter_undisturbed();
+  if (p == nullptr || p->next != nullptr || (p->time_next_wake | w->watched())) return make_ready_slowly(r);
+  p->next = &r;
+  p->next_is.store(next_state::waits, std::memory_order_relaxed);
+  w->leave();
+  light_fence();  // pairs with the heavy one in monitor::run(): `next`, then idle_
+  if (idle_.word() != 0) [[unlikely]]
+    offer_next(*w, *p);
+}
+
+[[gnu::noinline]] void scheduler::make_ready_slowly(runnable& r) noexcept {
   worker* w = current_worker_at_entry();
   processor* held = w != nullptr && w->home == this ? enter_or_take(*w) : nullptr;
   if (held == nullptr) [[unlikely]] {

@@ -114,7 +114,8 @@ class scheduler {
   // ---- from fibers and foreign threads
   void start(start_record* r, std::uint8_t least_depth = 0) noexcept;
   void make_ready(fiber& f) noexcept;
-  void make_ready(runnable& r) noexcept;     // a fiber whose state says so, or a woken record
+  void make_ready(runnable& r) noexcept;  // a fiber whose state says so, or a woken record
+  void make_ready_slowly(runnable& r) noexcept;
   void count_started(runnable& r) noexcept;  // one that is alive but in no queue
   async_list& asyncs() noexcept { return asyncs_; }
 

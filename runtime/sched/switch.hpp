@@ -87,15 +87,12 @@ template <bool Yielding>
   if (w.what_after == worker::after::parked) {
     w.what_after = worker::after::nothing;
     fiber& f = *w.left;
-    spin_lock* lock = w.release_lock;
-    void (*release)(void*) noexcept = w.release;
-    void* arg = w.release_arg;
     waiter_access::publish(f.wait);
     // From here on the fiber may be claimed, and with its lock released it may run and end: it is not touched again.
-    if (lock != nullptr)
-      lock->unlock();
-    else if (release != nullptr)
-      release(arg);
+    if (w.release == nullptr)
+      static_cast<spin_lock*>(w.release_arg)->unlock();
+    else
+      w.release(w.release_arg);
   } else if (w.what_after == worker::after::retired) {
     w.what_after = worker::after::nothing;
     if (explorer* const e = explored_by(); e == nullptr || !e->keeps_stack(*w.left)) stacks_.put(w.held, *w.left);

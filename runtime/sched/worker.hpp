@@ -77,11 +77,17 @@ class alignas(64) worker : public internal_object {
 
   /// Opens the bracket and returns the processor; null, with the bracket closed, if it was retaken.
   [[gnu::always_inline]] inline processor* enter() noexcept {
+    processor* p = enter_undisturbed();
+    return p != nullptr ? p : step_aside();
+  }
+
+  /// The same; null also if another thread wants the processor for a moment: then the caller must enter() at once.
+  [[gnu::always_inline]] inline processor* enter_undisturbed() noexcept {
     in_runtime_.store(1, std::memory_order_relaxed);
     light_fence();  // pairs with the heavy one in processor::try_lock()
     // acquire: pairs with processor::unlock(), so that this worker sees what the last holder did.
     if (interrupt_.load(std::memory_order_acquire) != 0) [[unlikely]]
-      return step_aside();
+      return nullptr;
     processor* p = held;
     if (p == nullptr) __builtin_unreachable();
     return p;
@@ -106,10 +112,9 @@ class alignas(64) worker : public internal_object {
   after what_after = after::nothing;
   fiber* left = nullptr;                      // the fiber that was switched away from
   start_record* unstarted = nullptr;          // for the native stack, which is switched to: it makes a stack for it
-  void (*release)(void*) noexcept = nullptr;  // parked: unlocks what the sleeper held...
-  void* release_arg = nullptr;
-  spin_lock* release_lock = nullptr;      // ...or this, which is the usual case
-  exception_state* exceptions = nullptr;  // the thread's
+  void (*release)(void*) noexcept = nullptr;  // parked: unlocks what the sleeper held; null: a spin_lock
+  void* release_arg = nullptr;                // for release(), or the spin_lock
+  exception_state* exceptions = nullptr;      // the thread's
 
  private:
   std::atomic<std::uintptr_t> watches_;  // (any) see watched(); here for its cache line

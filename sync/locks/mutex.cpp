@@ -39,7 +39,6 @@ bool mutex::lock_contended(detail::deadline until) {
   detail::waiter& self = detail::this_waiter();
   const detail::lock_wait not_interrupted(self);
   detail::mutex_waiter node;
-  node.who = &self;
   node.since = detail::now();
   bool was_woken = false;
   for (;;) {
@@ -54,10 +53,8 @@ bool mutex::lock_contended(detail::deadline until) {
       queue_lock_.unlock();
       return false;
     }
-    static_cast<void>(detail::begin_wait(self));
     detail::wait_queue& queue = was_woken ? again_ : waiters_;
-    queue.push_back(node);
-    const detail::wake how = detail::park(self, queue_lock_, {"mutex lock", this}, until);
+    const detail::wake how = detail::park_in({queue_lock_, queue}, node, {"mutex lock", this}, until);
     if (how != detail::wake::fired) {
       queue_lock_.lock();
       queue.remove(node);

@@ -120,7 +120,7 @@ class alignas(64) chan_core {
 
   /// Sends the value if that is possible at once. `woken`: left alone, or set to a waiter to unpark after unlocking.
   template <class Element>
-  attempt try_send(const Element& element, void* value, waiter*& woken) noexcept {
+  [[gnu::always_inline]] inline attempt try_send(const Element& element, void* value, waiter*& woken) noexcept {
     if (closed()) return attempt::closed;
     if (wait_node* receiver = receivers.claim_front()) {
       element.emplace(receiver->slot, value);
@@ -136,7 +136,7 @@ class alignas(64) chan_core {
 
   /// Receives into the empty std::optional<T> at `slot` if that is possible at once.
   template <class Element>
-  attempt try_receive(const Element& element, void* slot, waiter*& woken) noexcept {
+  [[gnu::always_inline]] inline attempt try_receive(const Element& element, void* slot, waiter*& woken) noexcept {
     if (count() != 0) {
       void* first = element.place(this, head_);
       element.emplace(slot, first);
@@ -166,7 +166,13 @@ class alignas(64) chan_core {
 
   /// Queues the node and sleeps. The lock is held at the call and not at the return. True: claimed (see node.ok);
   /// false: timed out, and the node is unlinked. Throws `cancelled`, nothing being linked.
-  bool wait(wait_queue& queue, wait_node& node, const char* what, deadline until);
+  [[gnu::always_inline]] inline bool wait(wait_queue& queue, wait_node& node, const char* what, deadline until) {
+    const wake how = park_in({lock, queue}, node, {what, this}, until);
+    if (how == wake::fired) [[likely]]
+      return true;  // unlinked by the claimer; the channel may be gone
+    give_up(queue, node, how);
+    return false;
+  }
 
  private:
   chan_core(std::size_t capacity, const element_operations& element) noexcept
@@ -174,6 +180,7 @@ class alignas(64) chan_core {
   ~chan_core() = default;
 
   std::size_t wrapped(std::size_t i) const noexcept { return i >= capacity_ ? i - capacity_ : i; }
+  void give_up(wait_queue& queue, wait_node& node, wake how);
   std::size_t claim_some(wait_queue& queue, waiter** claimed, std::size_t room) noexcept;
   void destroy() noexcept;
 

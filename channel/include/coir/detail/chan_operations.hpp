@@ -60,7 +60,18 @@ template <class T>
   return true;
 }
 
-/// Entered with the lock held, left without. False: timed out. Throws closed_channel, `cancelled`.
+/// It would block: sleeps. Entered with the lock held, left without. False: timed out. Throws closed_channel,
+/// `cancelled`.
+template <class T>
+[[gnu::noinline]] bool send_waiting(chan_core& core, T& value, deadline until) {
+  wait_node node;
+  node.slot = std::addressof(value);
+  if (!core.wait(core.senders, node, "chan send", until)) return false;
+  if (!node.ok) throw_send_on_closed();
+  return true;
+}
+
+/// As send_waiting(), but it may be possible at once.
 template <class T>
 [[gnu::noinline]] bool send_locked(chan_core& core, T& value, deadline until) {
   waiter* woken = nullptr;
@@ -74,11 +85,7 @@ template <class T>
     case attempt::would_block:
       break;
   }
-  wait_node node;
-  node.slot = std::addressof(value);
-  if (!core.wait(core.senders, node, "chan send", until)) return false;
-  if (!node.ok) throw_send_on_closed();
-  return true;
+  return send_waiting(core, value, until);
 }
 
 template <class T>
@@ -132,19 +139,24 @@ bool send_until(chan_core* core, T& value, Until until) {
 
 // ---- receive -------------------------------------------------------------------------------------------------------
 
-/// Entered with the lock held, left without. done, closed, or would_block for timed out. Throws `cancelled`.
+/// It would block: sleeps. Entered with the lock held, left without. done, closed, or would_block for timed out. Throws
+/// `cancelled`.
 template <class T>
-[[gnu::noinline]] attempt receive_locked(chan_core& core, std::optional<T>& value, deadline until) {
-  waiter* woken = nullptr;
-  const attempt how = core.try_receive(typed_element<T>{}, &value, woken);
-  if (how != attempt::would_block) {
-    unlock_and_wake(core, woken);
-    return how;
-  }
+[[gnu::noinline]] attempt receive_waiting(chan_core& core, std::optional<T>& value, deadline until) {
   wait_node node;
   node.slot = &value;
   if (!core.wait(core.receivers, node, "chan receive", until)) return attempt::would_block;
   return node.ok ? attempt::done : attempt::closed;
+}
+
+/// As receive_waiting(), but it may be possible at once.
+template <class T>
+[[gnu::noinline]] attempt receive_locked(chan_core& core, std::optional<T>& value, deadline until) {
+  waiter* woken = nullptr;
+  const attempt how = core.try_receive(typed_element<T>{}, &value, woken);
+  if (how == attempt::would_block) return receive_waiting(core, value, until);
+  unlock_and_wake(core, woken);
+  return how;
 }
 
 /// The blocking half of receive(): apart, so that the value of the fast one stays in registers.

@@ -220,13 +220,20 @@ class wait_queue {
   /// left.
   [[gnu::always_inline]] inline wait_node* claim_front() noexcept {
     while (wait_node* n = head_.load(std::memory_order_relaxed)) {
-      remove(*n);
+      pop_front(*n);
       if (n->who->claim(*n)) return n;
     }
     return nullptr;
   }
 
  private:
+  [[gnu::always_inline]] inline void pop_front(wait_node& first) noexcept {
+    wait_node* const second = first.next;
+    first.queued = false;
+    head_.store(second, std::memory_order_relaxed);
+    (second != nullptr ? second->previous : tail_) = nullptr;
+  }
+
   std::atomic<wait_node*> head_{nullptr};  // atomic so that empty() may be asked, as a hint, without the lock
   wait_node* tail_ = nullptr;
 };
@@ -274,6 +281,27 @@ wake park(waiter& self, spin_lock& lock, wait_reason why, deadline until = no_de
 /// announce_release() for each of the locks.
 wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason why,
           deadline until = no_deadline) noexcept;
+
+/// A fiber or thread waits in one queue: begin_wait(), the link of the node (unless it is queued already), park(). The
+/// lock is held at the call and not on return. After timed_out or cancelled the caller takes the lock and removes the
+/// node. (The node of a wait that was refused is in no queue any more.)
+[[nodiscard]] wake park_in(wait_place at, wait_node& node, wait_reason why, deadline until = no_deadline) noexcept;
+
+/// The same, with the node removed. fired: the lock is not held. timed_out (at once if the deadline has passed),
+/// cancelled: the lock is held.
+[[nodiscard]] inline wake sleep_in(wait_place at, wait_node& node, wait_reason why,
+                                   deadline until = no_deadline) noexcept {
+  wake how = wake::timed_out;
+  // Checked first, since a call that does not block does not look whether it is cancelled.
+  if (until == no_deadline || until > now()) {
+    how = park_in(at, node, why, until);
+    if (how == wake::fired) [[likely]]
+      return how;
+    at.lock.lock();
+  }
+  at.queue.remove(node);
+  return how;
+}
 
 /// The claim winner's last step: makes the sleeper runnable. Call it after the lock is released.
 void unpark(waiter& who) noexcept;

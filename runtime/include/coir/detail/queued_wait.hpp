@@ -68,30 +68,6 @@ class queued_wait : public wait_node {
 
 // ---- fibers and threads --------------------------------------------------------------------------------------------
 
-/// Under the lock: queues the node (unless it is queued already) and sleeps until it is claimed. fired: the lock is not
-/// held. timed_out (at once if the deadline has passed), cancelled: the lock is held, the node unlinked.
-[[nodiscard]] inline wake sleep_in(wait_place at, wait_node& node, wait_reason why,
-                                   deadline until = no_deadline) noexcept {
-  waiter& self = this_waiter();
-  node.who = &self;
-  // Checked first, since a call that does not block does not look whether it is cancelled.
-  if (until != no_deadline && until <= now()) {
-    at.queue.remove(node);
-    return wake::timed_out;
-  }
-  if (!begin_wait(self)) {
-    at.queue.remove(node);
-    return wake::cancelled;
-  }
-  if (!node.queued) at.queue.push_back(node);
-  const wake how = park(self, at.lock, why, until);
-  if (how != wake::fired) {
-    at.lock.lock();
-    at.queue.remove(node);
-  }
-  return how;
-}
-
 /// The calling fiber or thread waits. No lock is held, before and after.
 template <class W>
 [[nodiscard]] wake block(W& wait, deadline until = no_deadline) {
