@@ -14,6 +14,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <gnu/lib-names.h>
 #include <pthread.h>
 
 #include "observe/lockcheck/lockcheck_interface.hpp"
@@ -36,13 +37,18 @@ constinit thread_local thread_locks of_this_thread __attribute__((tls_model("ini
 
 constinit std::atomic<std::uint64_t (*)() noexcept> fiber_here{nullptr};
 
+// The C library's own backtrace(). A program that is linked with libunwind has another one, which locks a mutex. If
+// libunwind itself holds that mutex, it would wait for itself.
+using backtrace_function = int (*)(void**, int);
+constinit backtrace_function calls_here = nullptr;
+
 [[gnu::noinline]] void note(const void* lock, std::uint64_t fiber) noexcept {
   thread_locks& mine = of_this_thread;
   if (mine.noting || mine.count == most_locks) return;
   mine.noting = true;
   held_lock& h = mine.held[mine.count];
   void* calls[own_calls + held_lock::most_calls];
-  const int n = ::backtrace(calls, own_calls + held_lock::most_calls);
+  const int n = calls_here(calls, own_calls + held_lock::most_calls);
   h.lock = lock;
   h.fiber = fiber;
   h.count = 0;
@@ -71,8 +77,11 @@ constinit std::atomic<std::uint64_t (*)() noexcept> fiber_here{nullptr};
 }
 
 void watch(std::uint64_t (*ask)() noexcept) noexcept {
+  void* const libc = ::dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+  void* const own = libc != nullptr ? ::dlsym(libc, "backtrace") : nullptr;
+  calls_here = own != nullptr ? reinterpret_cast<backtrace_function>(own) : &::backtrace;
   void* frame[1];
-  ::backtrace(frame, 1);  // loads the unwinder now, while it may lock and allocate
+  calls_here(frame, 1);  // loads the unwinder now, while it may lock and allocate
   fiber_here.store(ask, std::memory_order_release);
 }
 
