@@ -122,14 +122,13 @@ wake park_thread(waiter& self, spin_lock& lock, deadline until) noexcept {
 
 /// The first steps of park_in(). True: the waiter parks next.
 [[gnu::always_inline]] inline bool enqueue(waiter& self, wait_place at, wait_node& node) noexcept {
+  node.who = &self;
+  tsan_release(&at.lock);  // either way it is unlocked in code that TSan does not see
   if (!begin(self)) [[unlikely]] {
-    at.queue.remove(node);
     at.lock.unlock();
     return false;
   }
-  node.who = &self;
   if (!node.queued) at.queue.push_back(node);
-  tsan_release(&at.lock);  // it is unlocked in code that TSan does not see
   return true;
 }
 
@@ -189,7 +188,7 @@ wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason 
   if (w == nullptr || w->current == nullptr) [[unlikely]]
     return park_thread_in(at, node, until);
   fiber& f = *w->current;
-  f.why = why;
+  f.why = why;  // first, from the registers: a copy of where they are spilled to would stall
   return enqueue(f.wait, at, node) ? park_fiber(f, nullptr, &at.lock, until) : wake::cancelled;
 }
 

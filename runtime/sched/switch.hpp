@@ -46,14 +46,14 @@ inline constexpr std::int64_t cold_after = 100'000;  // ns after which a fiber h
   // holds what its function captured. For a fiber that has been away for long, also what it needs on its way back to
   // its function, and to its end.
   if (ring.size() > 3) [[unlikely]] {
-    prefetch_lines<2>(ring.peek(3));
+    prefetch_lines<3>(ring.peek(3));
     if (runnable* soon = ring.peek(1); soon->what == runnable::kind::suspended) {
       const fiber& f = *static_cast<fiber*>(soon);
       prefetch_lines<3>(f.suspended);
       prefetch_lines<1>(f.record);
       if (home.coarse_time() - f.since >= cold_after) [[unlikely]] {
         prefetch_lines<5>(static_cast<const char*>(f.suspended) + 3 * cache_line);
-        prefetch_lines<sizeof(fiber) / cache_line - 2>(reinterpret_cast<const char*>(&f) + 2 * cache_line);
+        prefetch_lines<sizeof(fiber) / cache_line - 3>(reinterpret_cast<const char*>(&f) + 3 * cache_line);
       }
     }
   }

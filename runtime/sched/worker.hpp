@@ -81,7 +81,7 @@ class alignas(64) worker : public internal_object {
     return p != nullptr ? p : step_aside();
   }
 
-  /// The same; null also if another thread wants the processor for a moment: then the caller must enter() at once.
+  /// Null: it was retaken, or another thread wants it for a moment. Then nothing is decided: call enter() at once.
   [[gnu::always_inline]] inline processor* enter_undisturbed() noexcept {
     in_runtime_.store(1, std::memory_order_relaxed);
     light_fence();  // pairs with the heavy one in processor::try_lock()

@@ -1,6 +1,7 @@
 // coir::condition_variable: who is woken, and that the lock is held again whatever ended the wait.
 #include <coir/condition_variable.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <deque>
@@ -13,6 +14,7 @@
 
 #include <coir/mutex.hpp>
 #include <coir/shared_mutex.hpp>
+#include <coir/timeout.hpp>
 
 #include "actor.hpp"
 
@@ -311,6 +313,70 @@ TEST_P(condition_variable_test, AStopRequestAtAnyMomentEndsTheWait) {
       stopper.join();
       waiter.join();
     }
+  });
+}
+
+// A wait inside an expired timeout is refused after the waiter has been enlisted. `meet` runs on the other side when
+// that waiter has unlocked the mutex inside wait(). Both sides are quick, so that they meet.
+void while_a_wait_is_refused(int rounds, auto wait, auto meet) {
+  struct round {
+    coir::mutex m;
+    coir::condition_variable changed;
+    std::stop_source stop;
+    std::atomic<bool> enlisted{false};
+    std::atomic<bool> done{false};
+  };
+  std::atomic<round*> offered{nullptr};
+  actor waiter(kind::thread, [&] {
+    for (int i = 0; i < rounds; ++i) {
+      round* r = nullptr;
+      while (r == nullptr) r = offered.exchange(nullptr, std::memory_order_acquire);
+      try {
+        coir::timeout(0ns, [&] {
+          std::unique_lock lock(r->m);
+          r->enlisted.store(true, std::memory_order_relaxed);
+          wait(*r, lock);
+        });
+      } catch (const coir::timed_out&) {
+      }
+      r->done.store(true, std::memory_order_release);
+    }
+  });
+  for (int i = 0; i < rounds; ++i) {
+    auto r = std::make_unique<round>();
+    offered.store(r.get(), std::memory_order_release);
+    while (!r->enlisted.load(std::memory_order_relaxed)) {
+    }
+    {
+      const std::scoped_lock lock(r->m);
+    }
+    for (int k = 0; k < i % 64; ++k) std::atomic_signal_fence(std::memory_order_seq_cst);
+    meet(*r);
+    while (!r->done.load(std::memory_order_acquire)) {
+    }
+  }
+  waiter.join();
+}
+
+TEST_P(condition_variable_test, AStopRequestMayComeWhileAWaitIsRefused) {
+  run([] {
+    while_a_wait_is_refused(
+        scaled(20'000), [](auto& r, auto& lock) { r.changed.wait(lock, r.stop.get_token(), [] { return false; }); },
+        [](auto& r) { r.stop.request_stop(); });
+  });
+}
+
+TEST_P(condition_variable_test, MayBeDestroyedOnceAllAreNotifiedThoughAWaitIsRefused) {
+  run([] {
+    while_a_wait_is_refused(
+        scaled(20'000), [](auto& r, auto& lock) { r.changed.wait(lock); },
+        [](auto& r) {
+          r.changed.notify_all();
+          std::destroy_at(&r.changed);
+          std::memset(static_cast<void*>(&r.changed), 0xff, sizeof r.changed);  // its lock, too: nobody could take it
+          until([&] { return r.done.load(std::memory_order_acquire); });
+          std::construct_at(&r.changed);
+        });
   });
 }
 

@@ -40,7 +40,7 @@ constinit std::atomic<std::uint64_t (*)() noexcept> fiber_here{nullptr};
 // The C library's own backtrace(). A program that is linked with libunwind has another one, which locks a mutex. If
 // libunwind itself holds that mutex, it would wait for itself.
 using backtrace_function = int (*)(void**, int);
-constinit backtrace_function calls_here = nullptr;
+constinit std::atomic<backtrace_function> calls_here{nullptr};
 
 [[gnu::noinline]] void note(const void* lock, std::uint64_t fiber) noexcept {
   thread_locks& mine = of_this_thread;
@@ -48,7 +48,7 @@ constinit backtrace_function calls_here = nullptr;
   mine.noting = true;
   held_lock& h = mine.held[mine.count];
   void* calls[own_calls + held_lock::most_calls];
-  const int n = calls_here(calls, own_calls + held_lock::most_calls);
+  const int n = calls_here.load(std::memory_order_relaxed)(calls, own_calls + held_lock::most_calls);
   h.lock = lock;
   h.fiber = fiber;
   h.count = 0;
@@ -79,9 +79,10 @@ constinit backtrace_function calls_here = nullptr;
 void watch(std::uint64_t (*ask)() noexcept) noexcept {
   void* const libc = ::dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
   void* const own = libc != nullptr ? ::dlsym(libc, "backtrace") : nullptr;
-  calls_here = own != nullptr ? reinterpret_cast<backtrace_function>(own) : &::backtrace;
+  const auto ask_calls = own != nullptr ? reinterpret_cast<backtrace_function>(own) : &::backtrace;
+  calls_here.store(ask_calls, std::memory_order_relaxed);
   void* frame[1];
-  calls_here(frame, 1);  // loads the unwinder now, while it may lock and allocate
+  ask_calls(frame, 1);  // loads the unwinder now, while it may lock and allocate
   fiber_here.store(ask, std::memory_order_release);
 }
 

@@ -283,8 +283,8 @@ wake park(waiter& self, void (*release)(void*) noexcept, void* arg, wait_reason 
           deadline until = no_deadline) noexcept;
 
 /// A fiber or thread waits in one queue: begin_wait(), the link of the node (unless it is queued already), park(). The
-/// lock is held at the call and not on return. After timed_out or cancelled the caller takes the lock and removes the
-/// node. (The node of a wait that was refused is in no queue any more.)
+/// lock is held at the call and not on return. After timed_out or cancelled, also if it never slept, the caller takes
+/// the lock and removes the node, which nobody has claimed or can claim.
 [[nodiscard]] wake park_in(wait_place at, wait_node& node, wait_reason why, deadline until = no_deadline) noexcept;
 
 /// The same, with the node removed. fired: the lock is not held. timed_out (at once if the deadline has passed),

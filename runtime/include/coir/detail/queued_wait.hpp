@@ -28,7 +28,7 @@
 //
 // Invariants, beside those of park.hpp and stackless.hpp:
 //  1. The lock is held from enter() until the sleeper can be claimed: nothing is granted between the look and the
-//     sleep.
+//     sleep. For a fiber or thread whose begin_wait() refuses, it is free before leave(), as after a sleep.
 //  2. For each enter() that returned false there is either one claim as fired or one leave(). A fired waiter has
 //     its grant, and does not touch the primitive again, which may be gone; a cancellation that comes later is seen by
 //     its next wait. A waiter that ends otherwise has got nothing: a granter has skipped its node, or finds it
