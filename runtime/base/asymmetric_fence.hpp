@@ -20,7 +20,7 @@ void register_asymmetric_fence() noexcept;
 /// would make it save registers.
 [[gnu::always_inline]] inline void full_fence() noexcept {
 #if defined(__x86_64__)
-  asm volatile("mfence" ::: "memory");
+  asm volatile("lock orq $0, (%%rsp)" ::: "memory", "cc");  // quicker than mfence
 #elif defined(__aarch64__)
   asm volatile("dmb ish" ::: "memory");
 #else
