@@ -100,12 +100,6 @@ wake park_thread(waiter& self, void (*release)(void*) noexcept, void* arg, deadl
   return waiter_access::outcome(f.wait);
 }
 
-// For functions that are never inlined, before any switch.
-[[gnu::always_inline]] inline waiter& waiter_at_entry() noexcept {
-  const worker* w = current_worker_at_entry();
-  return w != nullptr && w->current != nullptr ? w->current->wait : this_thread_waiter().wait;
-}
-
 [[gnu::always_inline]] inline bool begin(waiter& self) noexcept {
   waiter_access::begin(self);
   light_fence();  // pairs with the heavy one in claim_to_give_up(): the word, then the reasons
@@ -144,7 +138,10 @@ deadline now() noexcept {
   return w != nullptr ? w->home->clock().now() : monotonic_now();
 }
 
-[[gnu::noinline]] waiter& this_waiter() noexcept { return waiter_at_entry(); }
+[[gnu::noinline]] waiter& this_waiter() noexcept {
+  const worker* w = current_worker_at_entry();
+  return w != nullptr && w->current != nullptr ? w->current->wait : this_thread_waiter().wait;
+}
 
 bool waiter::claim_from_outside(std::uint64_t word, state as, wait_node* node) noexcept {
   backoff wait;

@@ -10,6 +10,7 @@
 #include <shared_mutex>
 #include <stdexcept>
 #include <stop_token>
+#include <thread>
 #include <vector>
 
 #include <coir/mutex.hpp>
@@ -319,6 +320,10 @@ TEST_P(condition_variable_test, AStopRequestAtAnyMomentEndsTheWait) {
 // A wait inside an expired timeout is refused after the waiter has been enlisted. `meet` runs on the other side when
 // that waiter has unlocked the mutex inside wait(). Both sides are quick, so that they meet.
 void while_a_wait_is_refused(int rounds, auto wait, auto meet) {
+  const auto spin_until = [](auto come) {
+    for (int i = 1; !come(); ++i)
+      if (i % 1024 == 0) std::this_thread::yield();  // the other side may want this CPU
+  };
   struct round {
     coir::mutex m;
     coir::condition_variable changed;
@@ -330,7 +335,7 @@ void while_a_wait_is_refused(int rounds, auto wait, auto meet) {
   actor waiter(kind::thread, [&] {
     for (int i = 0; i < rounds; ++i) {
       round* r = nullptr;
-      while (r == nullptr) r = offered.exchange(nullptr, std::memory_order_acquire);
+      spin_until([&] { return (r = offered.exchange(nullptr, std::memory_order_acquire)) != nullptr; });
       try {
         coir::timeout(0ns, [&] {
           std::unique_lock lock(r->m);
@@ -345,15 +350,13 @@ void while_a_wait_is_refused(int rounds, auto wait, auto meet) {
   for (int i = 0; i < rounds; ++i) {
     auto r = std::make_unique<round>();
     offered.store(r.get(), std::memory_order_release);
-    while (!r->enlisted.load(std::memory_order_relaxed)) {
-    }
+    spin_until([&] { return r->enlisted.load(std::memory_order_relaxed); });
     {
       const std::scoped_lock lock(r->m);
     }
     for (int k = 0; k < i % 64; ++k) std::atomic_signal_fence(std::memory_order_seq_cst);
     meet(*r);
-    while (!r->done.load(std::memory_order_acquire)) {
-    }
+    spin_until([&] { return r->done.load(std::memory_order_acquire); });
   }
   waiter.join();
 }
